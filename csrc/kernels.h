@@ -1,0 +1,60 @@
+// What the kernels of every instruction set do, as plain structs and a table of function pointers.
+//
+// A kernel fills lanes: LANES stretches of memory of their own, each from a state of the generator of its
+// own. The lanes are neighbouring parts of one run of elements, or short rows of a region: the kernel
+// does not care. Nothing here depends on the instruction set but the number of lanes.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace fanin {
+
+enum class Dtype { float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2 };
+inline constexpr int DTYPES = 6;
+
+// truncated_normal_far: float32 and narrower, where the interval lies so far out that probabilities
+// need float64's range.
+enum class Distribution { uniform, normal, truncated_normal, truncated_normal_far };
+inline constexpr int DISTRIBUTIONS = 4;
+
+// A value is fma(scale, u or z, offset), then held in [smallest, largest] (not the normal), then
+// rounded to the output's dtype. float32 and narrower use the floats, float64 the doubles.
+template <class T>
+struct Affine {
+  T scale, offset;
+  T smallest, largest;  // values of the output's dtype
+};
+
+struct Parameters {
+  Affine<float> f32;
+  Affine<double> f64;
+  // The truncated normal's probabilities at draw k of n: lower tail fma(k + 1/2, step, lower), upper tail
+  // fma(n - 1/2 - k, step, upper), and from the median fma(k + 1/2 - n/2, step, centre).
+  double step, lower, upper, centre;
+};
+
+inline constexpr int MAX_LANES = 16;
+
+// Lane i writes the bytes [begin, end) of what it samples from `state` on, at origin + begin. Its first
+// begin bytes are sampled and not written: they are the even half of a pair whose odd half is asked for.
+struct Lanes {
+  uint64_t state[MAX_LANES];  // before the lane's first draw
+  char* origin[MAX_LANES];
+  size_t begin[MAX_LANES];
+  size_t end[MAX_LANES];  // 0: an idle lane
+};
+
+using Kernel = void (*)(const Parameters&, const Lanes&);
+
+struct KernelTable {
+  const char* name;
+  int lanes;
+  Kernel kernels[DISTRIBUTIONS][DTYPES];
+};
+
+const KernelTable& baseline_kernels();
+const KernelTable& avx2_kernels();
+const KernelTable& avx512_kernels();
+
+}  // namespace fanin

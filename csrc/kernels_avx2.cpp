@@ -1,0 +1,10 @@
+#include "kernels.h"
+#include "polynomials.h"
+#include "simd_avx2.h"
+#include "xorshift.h"
+//
+#include "vector_math.inl"
+//
+#include "kernels.inl"
+
+const fanin::KernelTable& fanin::avx2_kernels() { return KERNELS; }

@@ -1,0 +1,10 @@
+#include "kernels.h"
+#include "polynomials.h"
+#include "simd_avx512.h"
+#include "xorshift.h"
+//
+#include "vector_math.inl"
+//
+#include "kernels.inl"
+
+const fanin::KernelTable& fanin::avx512_kernels() { return KERNELS; }

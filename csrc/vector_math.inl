@@ -1,0 +1,87 @@
+// ln, sin and cos, and the normal quantile, on the vectors of one instruction set.
+//
+// Included once by each kernels_*.cpp, after its simd_*.h. Only IEEE operations and fma, in the order
+// written: that is what makes the bits the same everywhere. Polynomials in Horner's order: the fewest
+// operations, and the many vectors in flight hide their latency. Coefficients: polynomials.h.
+
+namespace {
+
+namespace poly = fanin::polynomials;
+
+// SCALE * (c[0] + c[1] x + ...); the scale is a power of two, exact on every coefficient.
+template <int SCALE = 1, class T, int N, class V>
+inline V polynomial(const T (&c)[N], V x) {
+  V sum = splat<V>(SCALE * c[N - 1]);
+  for (int i = N - 2; i >= 0; --i) sum = fma(sum, x, splat<V>(SCALE * c[i]));
+  return sum;
+}
+
+// SCALE * ln(x / 2^EXPONENT) for normal x > 0; exactly 0 at x = 2^EXPONENT.
+template <int SCALE, int EXPONENT>
+inline F32 ln(F32 x) {
+  constexpr uint32_t ROOT_HALF = 0x3F3504F3;  // the bits of sqrt(1/2): the mantissa is in [r, 2r)
+  const U32 offset = bits(x) - splat<U32>(ROOT_HALF + (uint32_t{EXPONENT} << 23));
+  const F32 exponent = from_signed(shift_right_signed<23>(offset));
+  const U32 mantissa = (offset & splat<U32>(uint32_t{0x007FFFFF})) + splat<U32>(ROOT_HALF);
+  const F32 f = from_bits(mantissa) - splat<F32>(1.0f);
+  const F32 scaled = f * splat<F32>(static_cast<float>(SCALE));
+  const F32 ln_mantissa = fma(f * f, polynomial<SCALE>(poly::LN_F32, f), scaled);
+  return fma(exponent, splat<F32>(SCALE * 0.693147180559945309f), ln_mantissa);
+}
+
+// SCALE * ln(x) for normal x > 0; exactly 0 at x = 1.
+template <int SCALE>
+inline F64 ln(F64 x) {
+  constexpr uint64_t ROOT_HALF = 0x3FE6A09E667F3BCD;
+  constexpr uint64_t MANTISSA = (uint64_t{1} << 52) - 1;
+  constexpr uint64_t BIAS = 1024;  // keeps the shifted exponent above zero
+  constexpr double TWO_52 = 4503599627370496.0;
+  const U64 offset = bits(x) + splat<U64>((BIAS << 52) - ROOT_HALF);
+  const U64 integer = shift_right<52>(offset) | splat<U64>(uint64_t{0x433} << 52);
+  const F64 exponent = from_bits(integer) - splat<F64>(TWO_52 + BIAS);
+  const F64 m = from_bits((offset & splat<U64>(MANTISSA)) + splat<U64>(ROOT_HALF));
+  const F64 one = splat<F64>(1.0);
+  const F64 s = (m - one) / (m + one);
+  const F64 s2 = s * s;
+  const F64 twice = s * splat<F64>(2.0 * SCALE);
+  const F64 ln_mantissa = fma(s * s2, polynomial<SCALE>(poly::LN_F64, s2), twice);
+  const F64 low = fma(exponent, splat<F64>(SCALE * poly::LN2_LO), ln_mantissa);
+  return fma(exponent, splat<F64>(SCALE * poly::LN2_HI), low);
+}
+
+// cos and sin of 2 pi (h 2^23 + (low >> 9) + 1/2) / 2^24, h the bit 0 of `high`.
+//
+// With a quarter turn as unit the angle is q + t, q the nearest integer, |t| <= 1/2: low << 1 read as a
+// signed number is t, and low + 2^30 carries into q, whose bit 0 swaps the two and bit 1 turns them round.
+inline void cos_sin(U32 high, U32 low, F32& cosine, F32& sine) {
+  const U32 doubled = shift_left<1>(low);
+  const F32 t = fma(from_signed(shift_right_signed<10>(doubled)), splat<F32>(0x1p-22f),
+                    splat<F32>(0x1p-23f));
+  const F32 t2 = t * t;
+  const F32 sin_t = t * polynomial(poly::SIN_F32, t2);
+  const F32 cos_t = polynomial(poly::COS_F32, t2);
+  const U32 nearest = low + splat<U32>(uint32_t{1} << 30);
+  const U32 half_turn = shift_left<31>(high) ^ (low & doubled);  // its top bit
+  const U32 sign_bit = splat<U32>(uint32_t{1} << 31);
+  const Mask32 swap = top_bit(nearest);
+  cosine = from_bits(bits(select(swap, sin_t, cos_t)) ^ ((half_turn ^ nearest) & sign_bit));
+  sine = from_bits(bits(select(swap, cos_t, sin_t)) ^ (half_turn & sign_bit));
+}
+
+// cos and sin of 2 pi (x >> 11) / 2^53, by the same way.
+inline void cos_sin(U64 x, F64& cosine, F64& sine) {
+  constexpr double TWO_52 = 4503599627370496.0;
+  const U64 sign_bit = splat<U64>(uint64_t{1} << 63);
+  const U64 magic = splat<U64>(uint64_t{0x433} << 52);
+  // t + 1/2 in 51 bits, at the low end of a float64 of 2^52
+  const U64 shifted = shift_right<13>(shift_left<2>(x) ^ sign_bit);
+  const F64 t = (from_bits(shifted | magic) - splat<F64>(TWO_52 + 0x1p50)) * splat<F64>(0x1p-51);
+  const F64 t2 = t * t;
+  const F64 sin_t = t * polynomial(poly::SIN_F64, t2);
+  const F64 cos_t = polynomial(poly::COS_F64, t2);
+  const U64 nearest = x + splat<U64>(uint64_t{1} << 61);
+  const Mask64 swap = top_bit(shift_left<1>(nearest));
+  cosine = from_bits(bits(select(swap, sin_t, cos_t)) ^
+                     ((nearest ^ shift_left<1>(nearest)) & sign_bit));
+  sine = from_bits(bits(select(swap, cos_t, sin_t)) ^ (nearest & sign_bit));
+}
