@@ -1,0 +1,103 @@
+"""What a checkpoint was made from: enough to make it again, and to tell it from any other.
+
+The recipe is JSON text under the key `fanin` of every file's metadata. Beside what the user chose
+it holds a digest of the resolved plan (every matrix with its shape, its place and its
+initializer), since two configs can differ in nothing but an `initializer_range`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from fanin import __version__
+from fanin.streams import STREAM_VERSION
+
+if TYPE_CHECKING:
+    from fanin.plan import Plan
+
+KEY = "fanin"
+
+# How a field is named to the user. The digest is not: it counts where nothing else differs.
+_LABELS = {
+    "fanin": "fanin version",
+    "stream_version": "stream version",
+    "model_type": "model type",
+    "architecture": "architecture",
+    "seed": "seed",
+    "scheme": "scheme",
+    "dtype": "dtype",
+    "overrides": "overrides",
+}
+
+
+def recipe(plan: Plan) -> dict[str, Any]:
+    """Return the recipe of a plan, as JSON values."""
+    return {
+        "fanin": __version__,
+        "stream_version": STREAM_VERSION,
+        "model_type": plan.model.model_type,
+        "architecture": plan.model.architecture,
+        "seed": plan.seed,
+        "scheme": plan.scheme,
+        "dtype": plan.dtype,
+        "overrides": [[pattern, str(initializer)] for pattern, initializer in plan.overrides],
+        "plan": _digest(plan),
+    }
+
+
+def metadata(plan: Plan) -> dict[str, str]:
+    """Return the metadata of a safetensors file: the format that readers expect, and the recipe."""
+    return {"format": "pt", KEY: json.dumps(recipe(plan), separators=(",", ":"))}
+
+
+def of_header(header: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the recipe in a file's header, or None if it is not a file of ours."""
+    stored = header.get("__metadata__")
+    if not isinstance(stored, dict) or not isinstance(stored.get(KEY), str):
+        return None
+    try:
+        content = json.loads(stored[KEY])
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """Say in which fields two recipes differ; empty if they are the same."""
+    if theirs == ours:
+        return ""
+    told = [
+        f"{label} {_show(theirs.get(field))} there, {_show(ours[field])} here"
+        for field, label in _LABELS.items()
+        if theirs.get(field) != ours[field]
+    ]
+    return ", ".join(told) or "another model config (sizes or initializers differ)"
+
+
+def _digest(plan: Plan) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for entry in plan.entries:
+        tensor = entry.tensor
+        parts = [
+            [
+                part.name,
+                part.shape,
+                part.layout,
+                part.start,
+                part.extent,
+                part.tensor_start,
+                part.tensor_step,
+                str(initializer),
+            ]
+            for part, initializer in zip(tensor.parts, entry.initializers, strict=True)
+        ]
+        digest.update(json.dumps([tensor.name, tensor.shape, entry.dtype, parts]).encode())
+    return digest.hexdigest()
+
+
+def _show(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join("=".join(map(str, item)) for item in value) or "none"
+    return str(value)

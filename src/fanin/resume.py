@@ -1,0 +1,122 @@
+"""What a folder holds already: files to keep, files to write again, and files that are not ours.
+
+Nothing is recorded beside the files. A file is whole if it has the size and, byte for byte, the
+header that the plan gives it; a file with this recipe that does not fit is damaged and is written
+again. Anything else under the name of weights, an index or a config is a conflict, with a reason
+that says what differs: mixing two checkpoints in a folder would give a model that loads and is
+wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fanin import recipe
+from fanin.checkpoint_files import CONFIG, INDEX, CheckpointFiles
+from fanin.safetensors_layout import Shard, parse_header, read_header
+
+_WEIGHTS = re.compile(r"model.*\.safetensors(\.index\.json)?")
+
+
+@dataclass
+class Found:
+    """The files in a folder, by name; others are nobody's business."""
+
+    whole: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
+    conflicts: dict[str, str] = field(default_factory=dict)  # reasons
+
+    @property
+    def ours(self) -> bool:
+        """Whether this recipe wrote here before, and nobody else did."""
+        return bool(self.whole or self.damaged) and not self.conflicts
+
+
+def survey(folder: Path, files: CheckpointFiles) -> Found:
+    """Compare a folder, which need not exist, with the files that belong there."""
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    found = Found()
+    shards = {shard.filename: shard for shard in files.shards}
+    unreadable = []
+    for name in names:
+        if name == INDEX or not _WEIGHTS.fullmatch(name):
+            continue
+        shard = shards.get(name)
+        if shard is not None and _is_whole(folder / name, shard):
+            found.whole.add(name)
+        elif shard is not None and (folder / name).is_file() and _header(folder / name) is None:
+            unreadable.append(name)
+        elif reason := _difference(_header(folder / name), shard, files.recipe):
+            found.conflicts[name] = f"{name} {reason}"
+        else:
+            found.damaged.add(name)
+    for name in unreadable:
+        # Torn by a crash or a copy, if the rest speaks for it; else somebody's (a Git LFS pointer).
+        if found.ours or (folder / name).stat().st_size in (0, shards[name].num_bytes):
+            found.damaged.add(name)
+        else:
+            found.conflicts[name] = f"{name} is not a safetensors file"
+    if INDEX in names:
+        _survey_index(folder / INDEX, files, found)
+    if CONFIG in names:
+        _survey_config(folder / CONFIG, files, found)
+    return found
+
+
+def _is_whole(path: Path, shard: Shard) -> bool:
+    if not path.is_file() or path.stat().st_size != shard.num_bytes:
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(shard.header)) == shard.header
+
+
+def _header(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():  # opening a pipe would wait for its other end
+        return None
+    try:
+        return read_header(path)
+    except ValueError:
+        return None
+
+
+def _difference(header: dict[str, Any] | None, shard: Shard | None, ours: dict[str, Any]) -> str:
+    theirs = recipe.of_header(header) if header is not None else None
+    if theirs is None:
+        return "was not written by fanin"
+    if difference := recipe.differences(theirs, ours):
+        return f"has {difference}"
+    if shard is None or header != parse_header(shard.header[8:]):
+        return "is cut by another max_shard_size"
+    return ""
+
+
+def _survey_index(path: Path, files: CheckpointFiles, found: Found) -> None:
+    text = path.read_bytes()
+    if text == files.texts.get(INDEX):
+        found.whole.add(INDEX)
+    elif INDEX in files.texts and (not text or found.ours):
+        found.damaged.add(INDEX)
+    else:
+        found.conflicts[INDEX] = f"{INDEX} is of another checkpoint"
+
+
+def _survey_config(path: Path, files: CheckpointFiles, found: Found) -> None:
+    text = path.read_bytes()
+    try:
+        there = json.loads(text)
+    except (ValueError, RecursionError):
+        there = None
+    if there == files.config:
+        found.whole.add(CONFIG)
+    elif not text or there == files.given_config:  # the given config itself: only its dtype changes
+        found.damaged.add(CONFIG)
+    elif not isinstance(there, dict):
+        found.conflicts[CONFIG] = f"{CONFIG} is not a JSON object"
+    else:
+        keys = [key for key in {**files.config, **there} if there.get(key) != files.config.get(key)]
+        shown = [f"{key} {there.get(key)} there, {files.config.get(key)} here" for key in keys[:3]]
+        found.conflicts[CONFIG] = f"{CONFIG} has {', '.join(shown)}"
