@@ -29,9 +29,10 @@ struct Affine {
 struct Parameters {
   Affine<float> f32;
   Affine<double> f64;
-  // The truncated normal's probabilities at draw k of n: lower tail fma(k + 1/2, step, lower), upper tail
-  // fma(n - 1/2 - k, step, upper), and from the median fma(k + 1/2 - n/2, step, centre).
-  double step, lower, upper, centre;
+  // The truncated normal's probabilities at draw k of n: lower tail fma(k + 1/2, tail_step, lower), upper
+  // tail fma(n - 1/2 - k, tail_step, upper), both times 2^64 where they are inverted in float64; from
+  // the median fma(k + 1/2 - n/2, step, centre).
+  double step, tail_step, lower, upper, centre;
 };
 
 inline constexpr int MAX_LANES = 16;

@@ -79,17 +79,18 @@ struct NormalF32 {
 
 // The probabilities of a truncated normal at k + 1/2, one of n equal parts.
 struct Probabilities {
-  F64 n, half_n, step, lower, upper, centre;
+  F64 n, half_n, step, tail_step, lower, upper, centre;
 
   Probabilities(const Parameters& p, double parts)
       : n(splat<F64>(parts)),
         half_n(splat<F64>(0.5 * parts)),
         step(splat<F64>(p.step)),
+        tail_step(splat<F64>(p.tail_step)),
         lower(splat<F64>(p.lower)),
         upper(splat<F64>(p.upper)),
         centre(splat<F64>(p.centre)) {}
 
-  F64 tail(F64 part) const { return min(fma(part, step, lower), fma(n - part, step, upper)); }
+  F64 tail(F64 part) const { return min(fma(part, tail_step, lower), fma(n - part, tail_step, upper)); }
   F64 from_median(F64 part) const { return fma(part - half_n, step, centre); }
 };
 
@@ -149,7 +150,7 @@ struct NormalF64 {
   void vectors(Generator& generator, U64 (&rows)[LANES]) const {
     for (int i = 0; i < LANES; i += 2) {
       const F64 u = splat<F64>(1.0) - unit_interval(generator.next());
-      const F64 radius = square_root(ln<-2>(u));
+      const F64 radius = square_root(ln<-2, 0>(u));
       F64 cosine, sine;
       cos_sin(generator.next(), cosine, sine);
       rows[i] = bits(affine(radius * cosine));

@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 namespace {
 
@@ -120,8 +121,8 @@ inline F64 select(Mask64 mask, F64 yes, F64 no) {
 inline U32 select(Mask32 mask, U32 yes, U32 no) {
   return bits(select(mask, from_bits(yes), from_bits(no)));
 }
-inline bool any(Mask32 mask) { return _mm256_movemask_ps(mask.v) != 0; }
-inline bool any(Mask64 mask) { return _mm256_movemask_pd(mask.v) != 0; }
+inline bool all(Mask32 mask) { return _mm256_movemask_ps(mask.v) == 0xFF; }
+inline bool all(Mask64 mask) { return _mm256_movemask_pd(mask.v) == 0xF; }
 
 // AVX2 has no 64-bit product: low * low, and the two crossed products moved up.
 template <uint64_t CONSTANT>

@@ -127,8 +127,8 @@ inline F64 select(Mask64 mask, F64 yes, F64 no) {
 inline U32 select(Mask32 mask, U32 yes, U32 no) {
   return {_mm512_mask_blend_epi32(mask.v, no.v, yes.v)};
 }
-inline bool any(Mask32 mask) { return mask.v != 0; }
-inline bool any(Mask64 mask) { return mask.v != 0; }
+inline bool all(Mask32 mask) { return mask.v == 0xFFFF; }
+inline bool all(Mask64 mask) { return mask.v == 0xFF; }
 
 template <uint64_t CONSTANT>
 inline U64 multiply(U64 x) {

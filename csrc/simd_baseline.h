@@ -147,9 +147,9 @@ inline Vector<T, N> select(const Vector<bool, N>& mask, const Vector<T, N>& yes,
   return result;
 }
 template <int N>
-inline bool any(const Vector<bool, N>& mask) {
-  bool result = false;
-  for (bool element : mask.v) result |= element;
+inline bool all(const Vector<bool, N>& mask) {
+  bool result = true;
+  for (bool element : mask.v) result &= element;
   return result;
 }
 

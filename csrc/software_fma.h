@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace {
 namespace fanin {
+namespace {
 
 #if defined(__FMA__) || defined(__aarch64__)
 
@@ -168,5 +168,5 @@ inline double fused_multiply_add(double a, double b, double c) {
 
 #endif
 
-}  // namespace fanin
 }  // namespace
+}  // namespace fanin

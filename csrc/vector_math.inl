@@ -29,8 +29,8 @@ inline F32 ln(F32 x) {
   return fma(exponent, splat<F32>(SCALE * 0.693147180559945309f), ln_mantissa);
 }
 
-// SCALE * ln(x) for normal x > 0; exactly 0 at x = 1.
-template <int SCALE>
+// The same in float64.
+template <int SCALE, int EXPONENT>
 inline F64 ln(F64 x) {
   constexpr uint64_t ROOT_HALF = 0x3FE6A09E667F3BCD;
   constexpr uint64_t MANTISSA = (uint64_t{1} << 52) - 1;
@@ -38,7 +38,7 @@ inline F64 ln(F64 x) {
   constexpr double TWO_52 = 4503599627370496.0;
   const U64 offset = bits(x) + splat<U64>((BIAS << 52) - ROOT_HALF);
   const U64 integer = shift_right<52>(offset) | splat<U64>(uint64_t{0x433} << 52);
-  const F64 exponent = from_bits(integer) - splat<F64>(TWO_52 + BIAS);
+  const F64 exponent = from_bits(integer) - splat<F64>(TWO_52 + BIAS + EXPONENT);
   const F64 m = from_bits((offset & splat<U64>(MANTISSA)) + splat<U64>(ROOT_HALF));
   const F64 one = splat<F64>(1.0);
   const F64 s = (m - one) / (m + one);
@@ -85,3 +85,67 @@ inline void cos_sin(U64 x, F64& cosine, F64& sine) {
                      ((nearest ^ shift_left<1>(nearest)) & sign_bit));
   sine = from_bits(bits(select(swap, cos_t, sin_t)) ^ (nearest & sign_bit));
 }
+
+// The piece of the normal quantile's tails that w lies in, at v = sqrt(w).
+template <class V, class T, int PIECES, int N>
+inline V quantile_tail(V w, const T (&end)[PIECES], const T (&origin)[PIECES],
+                       const T (&coefficients)[PIECES][N]) {
+  const V v = square_root(w);
+  V z = polynomial(coefficients[0], v - splat<V>(origin[0]));
+  for (int i = 1; i < PIECES; ++i) {
+    const V next = polynomial(coefficients[i], v - splat<V>(origin[i]));
+    z = select(less(w, splat<V>(end[i - 1])), z, next);
+  }
+  return z;
+}
+
+// How far from the median, in probability, the distance from it is the better argument: below, its
+// rounding moves z by less than one unit in the last place; above, that of the tail does.
+constexpr double CENTRE = 0.425;
+
+// The z of probability 1/2 + centre, or, towards the end that `centre` points to, of the tail
+// probability `tail` (the smaller of the two).
+//
+// As in Giles, "Approximating the erfinv function" (GPU Computing Gems 2, 2011): z / (2 p - 1) is
+// smooth in w = -ln(4 p (1 - p)) for all but the outermost 1 in 400, and z in sqrt(w) there. His 2 p - 1 loses
+// the upper tail; here both tails come from their own probability. Rational approximations
+// (Wichura's AS 241) cost a division and two branches more.
+inline F32 normal_quantile(F32 centre, F32 tail) {
+  const F32 one = splat<F32>(1.0f);
+  const U32 sign = bits(centre) & splat<U32>(uint32_t{1} << 31);
+  const Mask32 near = less(from_bits(bits(centre) ^ sign), splat<F32>(static_cast<float>(CENTRE)));
+  const F32 twice = centre + centre;
+  const F32 far = from_bits(bits(fma(splat<F32>(-2.0f), tail, one)) ^ sign);
+  const F32 x = select(near, twice, far);  // 2 p - 1
+  const F32 four = tail * splat<F32>(4.0f);
+  const F32 four_p_q = select(near, fma(splat<F32>(0.0f) - twice, twice, one),
+                              fma(splat<F32>(0.0f) - four, tail, four));
+  const F32 w = ln<-1, 0>(four_p_q);
+  const F32 z = x * polynomial(poly::PROBIT_CENTRE_F32, w - splat<F32>(poly::PROBIT_CENTRE_ORIGIN_F32));
+  const Mask32 central = less(w, splat<F32>(poly::PROBIT_CENTRE_END_F32));
+  if (all(central)) return z;
+  const F32 z_tail = quantile_tail(w, poly::PROBIT_TAIL_END_F32, poly::PROBIT_TAIL_ORIGIN_F32,
+                                   poly::PROBIT_TAIL_F32);
+  return select(central, z, from_bits(bits(z_tail) ^ sign));
+}
+
+// The same in float64; `tail` is 2^64 times the probability, so that none is a subnormal.
+inline F64 normal_quantile(F64 centre, F64 tail) {
+  const F64 one = splat<F64>(1.0);
+  const U64 sign = bits(centre) & splat<U64>(uint64_t{1} << 63);
+  const Mask64 near = less(from_bits(bits(centre) ^ sign), splat<F64>(CENTRE));
+  const F64 twice = centre + centre;
+  const F64 far = from_bits(bits(fma(splat<F64>(-0x1p-63), tail, one)) ^ sign);
+  const F64 x = select(near, twice, far);
+  const F64 near_p_q = fma(splat<F64>(0.0) - twice, twice, one) * splat<F64>(0x1p64);
+  const F64 far_p_q = tail * splat<F64>(4.0) * fma(splat<F64>(-0x1p-64), tail, one);
+  const F64 w = ln<-1, 64>(select(near, near_p_q, far_p_q));
+  const F64 z = x * polynomial(poly::PROBIT_CENTRE_F64, w - splat<F64>(poly::PROBIT_CENTRE_ORIGIN_F64));
+  const Mask64 central = less(w, splat<F64>(poly::PROBIT_CENTRE_END_F64));
+  if (all(central)) return z;
+  const F64 z_tail = quantile_tail(w, poly::PROBIT_TAIL_END_F64, poly::PROBIT_TAIL_ORIGIN_F64,
+                                   poly::PROBIT_TAIL_F64);
+  return select(central, z, from_bits(bits(z_tail) ^ sign));
+}
+
+}  // namespace

@@ -11,6 +11,7 @@
 
 namespace fanin {
 
+inline constexpr int STREAM_VERSION = 1;  // of the bits; any change to them raises it
 inline constexpr uint64_t MULTIPLIER = 0x2545F4914F6CDD1D;
 inline constexpr uint64_t START = 0x9E3779B97F4A7C15;  // the state before draw 0
 inline constexpr uint64_t PERIOD = UINT64_MAX;

@@ -1,0 +1,67 @@
+#include "dispatch.h"
+
+#include <stdlib.h>
+
+#include <stdexcept>
+
+namespace fanin {
+namespace {
+
+struct Candidate {
+  const KernelTable& table;
+  bool supported;
+  bool by_default;
+};
+
+// From the plainest to the widest. AVX-512 is for who asks: its bits are tested through SIMD Everywhere, its
+// speed on no machine yet.
+std::vector<Candidate> candidates() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl");
+  return {{baseline_kernels(), true, true},
+          {avx2_kernels(), avx2, true},
+          {avx512_kernels(), avx512, false}};
+#else
+  return {{baseline_kernels(), true, true}};
+#endif
+}
+
+const KernelTable& choose() {
+  const char* forced = getenv("FANIN_SIMD");
+  const bool any = forced == nullptr || *forced == '\0';
+  const KernelTable* chosen = nullptr;
+  std::string names;
+  for (const Candidate& candidate : candidates()) {
+    if (!candidate.supported) continue;
+    if (any ? candidate.by_default : candidate.table.name == std::string(forced)) {
+      chosen = &candidate.table;
+    }
+    names += (names.empty() ? "" : ", ") + std::string(candidate.table.name);
+  }
+  if (chosen == nullptr) {
+    throw std::runtime_error("FANIN_SIMD=" + std::string(forced) +
+                             " is no instruction set of this build and CPU; there are: " + names);
+  }
+  return *chosen;
+}
+
+}  // namespace
+
+const KernelTable& kernels() {
+  static const KernelTable& chosen = choose();
+  return chosen;
+}
+
+std::vector<std::string> supported_simd() {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : candidates()) {
+    if (candidate.supported) names.push_back(candidate.table.name);
+  }
+  return names;
+}
+
+}  // namespace fanin

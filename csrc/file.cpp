@@ -1,0 +1,134 @@
+#include "file.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+
+namespace fanin {
+namespace {
+
+constexpr uint64_t CHUNK_BYTES = uint64_t{1} << 20;
+
+// A tensor cut into boxes that are contiguous in the file: one index on the axes before `axis`, a range on it,
+// everything on those behind.
+struct Cut {
+  const StoredTensor* tensor;
+  size_t item;
+  size_t axis;
+  uint64_t inner_bytes;   // of one index on `axis`
+  uint64_t axis_extent;
+  uint64_t range;         // indices of a chunk on `axis`
+  uint64_t axis_chunks;   // chunks for each index on the axes before
+  uint64_t first_chunk;   // the number of the tensor's first
+};
+
+uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+Cut cut(const StoredTensor& tensor) {
+  Cut c{&tensor, item_size(tensor.parts.front()->sampler.dtype()), 0, 0, 1, 1, 1, 0};
+  // The outermost axis of which one index fits in a chunk; a scalar has none and is one chunk.
+  c.axis = tensor.shape.size();
+  c.inner_bytes = c.item;
+  while (c.axis > 0) {
+    --c.axis;
+    c.axis_extent = tensor.shape[c.axis];
+    if (c.axis == 0 || c.inner_bytes * c.axis_extent > CHUNK_BYTES) break;
+    c.inner_bytes *= c.axis_extent;
+  }
+  c.range = std::max<uint64_t>(1, CHUNK_BYTES / c.inner_bytes);
+  c.axis_chunks = ceil_div(c.axis_extent, c.range);
+  return c;
+}
+
+uint64_t chunks(const Cut& c) {
+  uint64_t count = c.axis_chunks;
+  for (size_t i = 0; i < c.axis && i < c.tensor->shape.size(); ++i) count *= c.tensor->shape[i];
+  return count;
+}
+
+// What of a part lies in the box [begin, end) of the tensor, into a row-major buffer of the box.
+void fill_box(const Part& part, const std::vector<uint64_t>& begin, const std::vector<uint64_t>& end,
+              char* buffer) {
+  const size_t axes = begin.size();
+  Region region{part.shape, part.start, part.extent, std::vector<int64_t>(axes)};
+  auto stride = static_cast<int64_t>(item_size(part.sampler.dtype()));
+  for (size_t i = axes; i-- > 0;) {
+    const uint64_t at = part.tensor_start[i], step = part.tensor_step[i];
+    const uint64_t first = begin[i] > at ? ceil_div(begin[i] - at, step) : 0;
+    const uint64_t last = end[i] > at ? std::min(part.extent[i], ceil_div(end[i] - at, step)) : 0;
+    if (first >= last) return;
+    region.start[i] += first;
+    region.extent[i] = last - first;
+    region.strides[i] = stride * static_cast<int64_t>(step);
+    buffer += stride * static_cast<int64_t>(at + step * first - begin[i]);
+    stride *= static_cast<int64_t>(end[i] - begin[i]);
+  }
+  const Fill fill(part.sampler, part.position, region, buffer);
+  for (uint64_t block = 0; block < fill.blocks(); ++block) fill.fill_block(block);
+}
+
+void write_all(int file, const char* data, uint64_t size, uint64_t offset) {
+  while (size > 0) {
+    const ssize_t written = pwrite(file, data, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw std::system_error(errno, std::generic_category());
+    data += written;
+    size -= static_cast<uint64_t>(written);
+    offset += static_cast<uint64_t>(written);
+  }
+}
+
+// Samples and writes a tensor's chunk; returns its bytes.
+uint64_t write_chunk(int file, const Cut& c, uint64_t chunk, std::vector<char>& buffer) {
+  const StoredTensor& tensor = *c.tensor;
+  std::vector<uint64_t> begin(tensor.shape.size(), 0), end = tensor.shape;
+  uint64_t outer = chunk / c.axis_chunks;
+  const uint64_t first = chunk % c.axis_chunks * c.range;
+  const uint64_t count = std::min(c.range, c.axis_extent - first);
+  const uint64_t offset = (outer * c.axis_extent + first) * c.inner_bytes;
+  if (!tensor.shape.empty()) {
+    begin[c.axis] = first;
+    end[c.axis] = first + count;
+    for (size_t i = c.axis; i-- > 0; outer /= tensor.shape[i]) {
+      begin[i] = outer % tensor.shape[i];
+      end[i] = begin[i] + 1;
+    }
+  }
+  const uint64_t bytes = count * c.inner_bytes;
+  buffer.resize(bytes);
+  for (const Part* part : tensor.parts) fill_box(*part, begin, end, buffer.data());
+  write_all(file, buffer.data(), bytes, tensor.offset + offset);
+  return bytes;
+}
+
+}  // namespace
+
+void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads,
+                   const Progress& progress) {
+  std::vector<Cut> cuts;
+  uint64_t total = 0;
+  for (const StoredTensor& tensor : tensors) {
+    if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) continue;
+    cuts.push_back(cut(tensor));
+    cuts.back().first_chunk = total;
+    total += chunks(cuts.back());
+  }
+  std::atomic<uint64_t> done{0};
+  for_each_block(
+      total, threads,
+      [&](uint64_t chunk) {
+        const auto after = std::upper_bound(
+            cuts.begin(), cuts.end(), chunk,
+            [](uint64_t value, const Cut& c) { return value < c.first_chunk; });
+        const Cut& c = *(after - 1);
+        thread_local std::vector<char> buffer;
+        done += write_chunk(file, c, chunk - c.first_chunk, buffer);
+      },
+      [&] { progress(done); });
+  progress(done);
+}
+
+}  // namespace fanin
