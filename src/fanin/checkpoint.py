@@ -110,6 +110,8 @@ def write(
     """
     started = time.perf_counter()
     threads = thread_count(threads)
+    if not os.fspath(output):
+        raise ValueError("output is an empty path")
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "the output is not a folder", str(folder))

@@ -9,6 +9,7 @@ wrong.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from dataclasses import dataclass, field
@@ -39,11 +40,15 @@ class Found:
 def survey(folder: Path, files: CheckpointFiles) -> Found:
     """Compare a folder, which need not exist, with the files that belong there."""
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    names = [name for name in names if name in (CONFIG, INDEX) or _WEIGHTS.fullmatch(name)]
+    for name in names:
+        if (folder / name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(folder / name))
     found = Found()
     shards = {shard.filename: shard for shard in files.shards}
     unreadable = []
     for name in names:
-        if name == INDEX or not _WEIGHTS.fullmatch(name):
+        if name in (CONFIG, INDEX):
             continue
         shard = shards.get(name)
         if shard is not None and _is_whole(folder / name, shard):
@@ -96,9 +101,10 @@ def _difference(header: dict[str, Any] | None, shard: Shard | None, ours: dict[s
 
 def _survey_index(path: Path, files: CheckpointFiles, found: Found) -> None:
     text = path.read_bytes()
-    if text == files.texts.get(INDEX):
+    fits = text == files.texts.get(INDEX)  # also that of another recipe for the same tensors
+    if fits and not found.conflicts:
         found.whole.add(INDEX)
-    elif INDEX in files.texts and (not text or found.ours):
+    elif fits or (INDEX in files.texts and (not text or found.ours)):
         found.damaged.add(INDEX)
     else:
         found.conflicts[INDEX] = f"{INDEX} is of another checkpoint"
@@ -112,8 +118,8 @@ def _survey_config(path: Path, files: CheckpointFiles, found: Found) -> None:
         there = None
     if there == files.config:
         found.whole.add(CONFIG)
-    elif not text or there == files.given_config:  # the given config itself: only its dtype changes
-        found.damaged.add(CONFIG)
+    elif not text or there == files.given_config:
+        return  # the given file itself, in place: replaced, but not removed before
     elif not isinstance(there, dict):
         found.conflicts[CONFIG] = f"{CONFIG} is not a JSON object"
     else:
