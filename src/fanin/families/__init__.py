@@ -1,0 +1,68 @@
+"""The model families that are built in, by `model_type`.
+
+To add one, write its file (fields, tensors, ties, rules; `llama.py` is a good start), import it
+here and put its `FAMILIES` into the table.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fanin import config as configs
+from fanin.arguments import unknown
+from fanin.families import bert, gpt2, llama
+from fanin.families.family import Family
+from fanin.model import Model
+
+__all__ = ["FAMILIES", "build", "load"]
+
+FAMILIES: dict[str, Family] = {
+    family.model_type: family for module in (bert, gpt2, llama) for family in module.FAMILIES
+}
+
+
+def load(config: str | os.PathLike[str]) -> Model:
+    """Return the model of a `config.json`, of a folder with one, or of a shipped preset.
+
+    Examples
+    --------
+    >>> from fanin import families
+    >>> families.load("gpt2").num_parameters
+    124439808
+    """
+    return build(configs.load(config), source=str(configs.find(config)))
+
+
+def build(raw: dict[str, Any], source: str = "config.json") -> Model:
+    """Return the model that the fields of a config describe.
+
+    Parameters
+    ----------
+    raw : dict
+        The config as JSON gives it. Fields that are absent have the default of its `model_type`.
+    source : str
+        Where it came from, for error messages.
+
+    Raises
+    ------
+    ValueError
+        The model type or architecture is not built in, or a field has an impossible value.
+
+    Examples
+    --------
+    >>> from fanin import families
+    >>> model = families.build({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4})
+    >>> len(model.tensors), model.tied
+    (28, {'lm_head.weight': 'transformer.wte.weight'})
+    """
+    model_type = raw.get("model_type")
+    if not isinstance(model_type, str):
+        problem = "is missing" if model_type is None else f"is {model_type!r}, which is no string"
+        raise ValueError(f"{source}: model_type {problem}; known: {', '.join(sorted(FAMILIES))}")
+    if model_type not in FAMILIES:
+        raise ValueError(
+            f"{source}: {unknown('model_type', model_type, sorted(FAMILIES))}"
+            " (others are not supported yet)"
+        )
+    return FAMILIES[model_type].build(raw, source)

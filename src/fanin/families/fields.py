@@ -1,0 +1,130 @@
+"""The fields of a config, as a family declares them: a default, other names, and what is allowed.
+
+The defaults are those of the `model_type` in transformers, so that an absent field means what it
+means there. A value of the wrong kind is an error before anything is built: it names the file and
+the field as the file calls it, quotes the value and says what is allowed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from fanin.config import quote
+
+__all__ = ["Config", "Field", "count", "fixed", "flag", "number", "read", "size", "text", "token"]
+
+MAX_SIZE = 2**31 - 1
+MAX_LAYERS = 10_000
+
+
+class Config(SimpleNamespace):
+    """The checked fields as attributes, by the names they are declared under."""
+
+    _source: str
+    _labels: dict[str, str]
+
+    def label(self, field: str) -> str:
+        """Return what the file calls a field."""
+        return self._labels[field]
+
+    def refuse(self, field: str, reason: str) -> NoReturn:
+        """Raise the error for a field whose value does not go with the others."""
+        refuse(self._source, self.label(field), getattr(self, field), reason)
+
+    def require_multiple(self, field: str, of: str) -> None:
+        """Refuse `field` unless it is a multiple of the field `of`."""
+        divisor = getattr(self, of)
+        if getattr(self, field) % divisor:
+            self.refuse(field, f"must be a multiple of {self.label(of)}, which is {divisor}")
+
+    def require_row(self, field: str, rows: str) -> None:
+        """Refuse a token that is no row of an embedding with `rows` rows (null is none)."""
+        token, end = getattr(self, field), getattr(self, rows)
+        if token is not None and not -end <= token < end:
+            self.refuse(field, f"must be null or below {self.label(rows)}, which is {end}")
+
+
+@dataclass(frozen=True)
+class Field:
+    """Which values a field takes, and what an absent or null one means."""
+
+    allowed: str
+    accepts: Callable[[Any], bool]
+    default: Any
+    names: tuple[str, ...] = ()  # in the file, if not the one it is declared under
+    null: Callable[[Config], Any] | None = None  # what null means, from the fields before it
+    in_file: bool = True
+
+
+def size(default: int | None, *names: str, null: Callable[[Config], Any] | None = None) -> Field:
+    """Declare a width, a vocabulary, a number of heads ...: a positive whole number."""
+    return Field(f"a whole number from 1 to {MAX_SIZE}", _whole(1, MAX_SIZE), default, names, null)
+
+
+def count(default: int, *names: str) -> Field:
+    """Declare a number of layers."""
+    return Field(f"a whole number from 1 to {MAX_LAYERS}", _whole(1, MAX_LAYERS), default, names)
+
+
+def token(default: int | None, *names: str) -> Field:
+    """Declare a token's number: a row of the embedding (negative: from the end), or null."""
+    allowed = f"null or a whole number from {-MAX_SIZE} to {MAX_SIZE}"
+    return Field(allowed, _whole(-MAX_SIZE, MAX_SIZE), default, names, null=lambda _: None)
+
+
+def number(default: float, *names: str) -> Field:
+    """Declare a number that is not negative, such as a standard deviation."""
+    return Field("a finite number, 0 or more", _nonnegative, default, names)
+
+
+def flag(default: bool, *names: str) -> Field:
+    """Declare a switch."""
+    return Field("true or false", lambda value: isinstance(value, bool), default, names)
+
+
+def text(default: str, *names: str) -> Field:
+    """Declare a name."""
+    return Field("a string", lambda value: isinstance(value, str), default, names)
+
+
+def fixed(value: Any) -> Field:
+    """Declare a fact of the model_type, which no file changes."""
+    return Field("", lambda _: True, value, in_file=False)
+
+
+def read(raw: Mapping[str, Any], fields: Mapping[str, Field], source: str) -> Config:
+    """Return the checked value of every field, with defaults for those that are absent.
+
+    Where the file uses more than one name of a field, the last one counts (as in transformers,
+    where the general name of an old field is set after it).
+    """
+    config = Config(_source=source, _labels={})
+    for key, field in fields.items():
+        names = field.names or (key,)
+        given = [name for name in names if name in raw] if field.in_file else []
+        label = given[-1] if given else names[0]
+        value = raw[label] if given else field.default
+        if value is None and field.null is not None:
+            value = field.null(config)
+        elif not field.accepts(value):
+            refuse(source, label, value, f"must be {field.allowed}")
+        setattr(config, key, value)
+        config._labels[key] = label
+    return config
+
+
+def refuse(source: str, name: str, value: object, reason: str) -> NoReturn:
+    """Raise the error for a field: the file, the field, its value and what is wrong with it."""
+    raise ValueError(f"{source}: {name} is {quote(value)}: {reason}")
+
+
+def _whole(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _nonnegative(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= sys.float_info.max

@@ -1,0 +1,127 @@
+"""The layers that models are made of, as the tensors that transformers stores for them.
+
+Each function takes the layer's name and sizes and yields its tensors in the order of the layer's
+own state_dict (a weight before its bias). A family strings them together; `repeat` numbers blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from fanin.model import PADDING, Part, Tensor
+
+__all__ = ["embedding", "fused_linear", "linear", "norm", "repeat", "vector"]
+
+
+def linear(
+    name: str, fan_out: int, fan_in: int, role: str, *, bias: bool = True, layout: str = "oi"
+) -> Iterator[Tensor]:
+    """Yield a dense layer: weight (out, in), or (in, out) with the layout `"io"`, and bias."""
+    shape = _matrix_shape(fan_out, fan_in, layout)
+    yield _whole(f"{name}.weight", shape, role, layout)
+    if bias:
+        yield vector(f"{name}.bias", fan_out, "bias", fan_in=fan_in)
+
+
+def fused_linear(
+    name: str,
+    fan_outs: Mapping[str, int],
+    fan_in: int,
+    role: str,
+    *,
+    bias: bool = True,
+    layout: str = "oi",
+) -> Iterator[Tensor]:
+    """Yield dense layers that read the same input and lie one after another along the outputs.
+
+    `fan_outs` are their names (`query`, `key` ...) and sizes, `role` what goes before the name.
+    """
+    total, axis = sum(fan_outs.values()), layout.index("o")
+    weights, biases, offset = [], [], 0
+    for label, fan_out in fan_outs.items():
+        shape = _matrix_shape(fan_out, fan_in, layout)
+        corner = (offset, 0) if axis == 0 else (0, offset)
+        weights.append(_part(f"{name}.weight#{label}", f"{role}.{label}", shape, layout, at=corner))
+        biases.append(
+            _part(f"{name}.bias#{label}", "bias", (fan_out,), None, at=(offset,), fan_in=fan_in)
+        )
+        offset += fan_out
+    yield Tensor.of(f"{name}.weight", _matrix_shape(total, fan_in, layout), tuple(weights))
+    if bias:
+        yield Tensor.of(f"{name}.bias", (total,), tuple(biases))
+
+
+def embedding(
+    name: str, rows: int, columns: int, role: str = "embedding", *, padding: int | None = None
+) -> Iterator[Tensor]:
+    """Yield a table of embeddings; the row `padding` (negative: from the end) is a part of its own.
+
+    Its layout is that of the output head it may be tied to: rows are outputs.
+    """
+    shape = (rows, columns)
+    pieces = [(0, rows, role)]
+    if padding is not None:
+        row = padding % rows
+        pieces = [(0, row, role), (row, row + 1, PADDING), (row + 1, rows, role)]
+    parts = tuple(
+        _part(
+            f"{name}.weight", piece, shape, "oi", at=(low, 0), start=(low, 0), stop=(high, columns)
+        )
+        for low, high, piece in pieces
+        if low < high
+    )
+    yield Tensor.of(f"{name}.weight", shape, parts)
+
+
+def norm(name: str, size: int, *, bias: bool = True) -> Iterator[Tensor]:
+    """Yield a layer norm, or an RMS norm, which has no bias."""
+    yield vector(f"{name}.weight", size, "norm.scale")
+    if bias:
+        yield vector(f"{name}.bias", size, "norm.bias")
+
+
+def vector(name: str, size: int, role: str, *, fan_in: int | None = None) -> Tensor:
+    """Return a vector; a bias says the `fan_in` of the matrix it belongs to."""
+    return Tensor.of(name, (size,), (_part(name, role, (size,), None, fan_in=fan_in),))
+
+
+def repeat(name: str, layers: int, block: Callable[[str], Iterator[Tensor]]) -> Iterator[Tensor]:
+    """Yield the tensors of `block("<name>.0.")`, `block("<name>.1.")` ... with their numbers."""
+    for layer in range(layers):
+        for tensor in block(f"{name}.{layer}."):
+            yield tensor.in_layer(layer)
+
+
+def _whole(name: str, shape: tuple[int, ...], role: str, layout: str | None) -> Tensor:
+    return Tensor.of(name, shape, (_part(name, role, shape, layout),))
+
+
+def _part(
+    name: str,
+    role: str,
+    shape: tuple[int, ...],
+    layout: str | None,
+    *,
+    at: tuple[int, ...] | None = None,
+    start: tuple[int, ...] | None = None,
+    stop: tuple[int, ...] | None = None,
+    fan_in: int | None = None,
+) -> Part:
+    """Rows `start` to `stop` (by default all) of the matrix `shape`, at `at` in the tensor."""
+    origin = (0,) * len(shape)
+    start, stop = start or origin, stop or shape
+    return Part(
+        name=name,
+        role=role,
+        shape=shape,
+        layout=layout,
+        start=start,
+        extent=tuple(b - a for a, b in zip(start, stop, strict=True)),
+        tensor_start=at or origin,
+        tensor_step=(1,) * len(shape),
+        fan_in=fan_in,
+    )
+
+
+def _matrix_shape(fan_out: int, fan_in: int, layout: str) -> tuple[int, int]:
+    return (fan_out, fan_in) if layout == "oi" else (fan_in, fan_out)

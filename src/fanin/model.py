@@ -1,0 +1,120 @@
+"""A model as data: tensors on disk, the logical matrices they are made of, and what ties them.
+
+A stored tensor is not always one matrix. GPT-2 keeps query, key and value side by side, and the
+padding row of an embedding has a rule of its own. So a `Tensor` is a list of `Part`s: each is a
+region of one logical matrix, with that matrix's name (which keys its random stream), shape and
+layout (which give its fans), and the place in the tensor where the region lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fanin.rules import Rules
+
+__all__ = ["Model", "Part", "Tensor"]
+
+PADDING = "embedding.padding"
+"""Role of the embedding row that no token uses: zero in every scheme, and under every override."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A region of one logical matrix, inside a stored tensor of the same number of axes.
+
+    Element `start + k` of the matrix (`k < extent`, axis by axis) lies in the tensor at
+    `tensor_start + tensor_step * k`.
+    """
+
+    name: str  # keys the stream: the tensor's name, or "<tensor>#query" where it is fused
+    role: str  # such as "attention.query"; a scheme gives each role its initializer
+    shape: tuple[int, ...]  # of the whole logical matrix
+    layout: str | None  # of the logical matrix; None for a vector, which has no fans
+    start: tuple[int, ...]
+    extent: tuple[int, ...]
+    tensor_start: tuple[int, ...]
+    tensor_step: tuple[int, ...]
+    fan_in: int | None = None  # of a bias: the fan_in of its matrix; None if it has no matrix
+    layer: int | None = None  # number of the block it belongs to, from 0
+
+    @property
+    def numel(self) -> int:
+        """Number of elements of the region."""
+        return math.prod(self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor as a checkpoint stores it."""
+
+    name: str
+    shape: tuple[int, ...]
+    role: str
+    layout: str | None
+    parts: tuple[Part, ...]
+    dtype: str | None = None  # stored in this dtype whatever the checkpoint's; None: as the rest
+
+    @classmethod
+    def of(cls, name: str, shape: tuple[int, ...], parts: tuple[Part, ...]) -> Tensor:
+        """Return the tensor made of `parts`, with the role and layout that these share.
+
+        Examples
+        --------
+        >>> query = Part("w#query", "attention.query", (4, 4), "io", (0, 0), (4, 4), (0, 0), (1, 1))
+        >>> key = Part("w#key", "attention.key", (4, 4), "io", (0, 0), (4, 4), (0, 4), (1, 1))
+        >>> Tensor.of("w", (4, 8), (query, key)).role
+        'attention.query+key'
+        """
+        layouts = {part.layout for part in parts}
+        return cls(
+            name=name,
+            shape=shape,
+            role=_joined([part.role for part in parts]),
+            layout=layouts.pop() if len(layouts) == 1 else None,
+            parts=parts,
+        )
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def in_layer(self, layer: int) -> Tensor:
+        """Return this tensor as one of block `layer`."""
+        return replace(self, parts=tuple(replace(part, layer=layer) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class Model:
+    """The tensors of one architecture with one config, in the order of transformers' state_dict."""
+
+    family: str  # the module in fanin.families
+    model_type: str
+    architecture: str
+    config: dict[str, Any]  # the fields it was built from, checked and with defaults
+    tensors: tuple[Tensor, ...]
+    num_layers: int
+    hidden_size: int
+    activation: str  # the config's name for it
+    dtype: str = "float32"  # what the config asks for
+    tied: Mapping[str, str] = field(default_factory=dict)  # name that is not stored -> stored name
+    auto: Rules = field(default_factory=dict)  # the architecture's own initialization
+    raw: dict[str, Any] = field(default_factory=dict)  # the config as it was read
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters, tied ones counted once."""
+        return sum(tensor.numel for tensor in self.tensors)
+
+
+def _joined(roles: list[str]) -> str:
+    """One text for the roles of a tensor's parts: `attention.query+key+value`."""
+    distinct = list(dict.fromkeys(role for role in roles if role != PADDING)) or [PADDING]
+    groups = {role.rpartition(".")[0] for role in distinct}
+    if len(groups) == 1 and (group := groups.pop()):
+        return f"{group}." + "+".join(role.rpartition(".")[2] for role in distinct)
+    return "+".join(distinct)

@@ -1,0 +1,80 @@
+"""Overrides: `PATTERN=INITIALIZER` rules over the names of a model's tensors and parts.
+
+Patterns are shell-style globs (`*.c_proj.weight`, `*.c_attn.weight#query`), matched against whole
+names, case included. A rule that silently matches nothing is the usual way to train with another
+initialization than one thinks, so here it is an error that lists the nearest names; and so is a
+rule for a tied name, which no file stores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from fanin.initializers import Initializer, parse
+from fanin.model import PADDING, Model, Part, Tensor
+
+__all__ = ["Override", "overriding", "read_overrides"]
+
+Override: TypeAlias = tuple[str, Initializer]
+
+
+def read_overrides(
+    overrides: Iterable[tuple[str, str | Initializer]], model: Model
+) -> tuple[Override, ...]:
+    """Return the overrides with their initializers parsed; ValueError if one cannot apply."""
+    read = tuple((pattern, _initializer(pattern, given)) for pattern, given in overrides)
+    names = dict.fromkeys(
+        name
+        for tensor in model.tensors
+        for name in (tensor.name, *(part.name for part in tensor.parts))
+    )
+    for pattern, _ in read:
+        _check_pattern(pattern, list(names), model)
+    return read
+
+
+def overriding(overrides: tuple[Override, ...], tensor: Tensor, part: Part) -> Initializer | None:
+    """Return the initializer of the last override that matches a part or its tensor, if any."""
+    if part.role == PADDING:
+        return None
+    for pattern, initializer in reversed(overrides):
+        if fnmatchcase(part.name, pattern) or fnmatchcase(tensor.name, pattern):
+            return initializer
+    return None
+
+
+def _initializer(pattern: str, given: str | Initializer) -> Initializer:
+    if isinstance(given, Initializer):
+        return given
+    try:
+        return parse(given)
+    except ValueError as error:
+        raise ValueError(f"override {pattern!r}: {error}") from None
+
+
+def _check_pattern(pattern: str, names: list[str], model: Model) -> None:
+    for alias, stored in model.tied.items():
+        if fnmatchcase(alias, pattern) and not fnmatchcase(stored, pattern):
+            raise ValueError(
+                f"override {pattern!r}: {alias} is tied to {stored} in this model and not stored;"
+                f" set {stored}, or tie_word_embeddings to false in the config"
+            )
+    if not any(fnmatchcase(name, pattern) for name in names):
+        near = ", ".join(_nearest(pattern, names))
+        raise ValueError(f"override {pattern!r} matches no tensor and no part; near: {near}")
+
+
+def _nearest(pattern: str, names: list[str], limit: int = 3) -> list[str]:
+    """Names most like a pattern, with block numbers as `*`, compared over as many dotted words."""
+    words = pattern.count(".") + 1
+
+    def likeness(name: str) -> float:
+        ending = ".".join(name.split(".")[-words:])
+        return max(SequenceMatcher(None, pattern, text).ratio() for text in (name, ending))
+
+    numberless = dict.fromkeys(re.sub(r"\.\d+(?=\.)", ".*", name) for name in names)
+    return sorted(numberless, key=likeness, reverse=True)[:limit]

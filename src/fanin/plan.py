@@ -1,0 +1,215 @@
+"""A plan: every tensor of a model with its initializers, checked before anything is filled.
+
+The checks are the promise "never zero times, never twice": the parts of each tensor cover it
+exactly, each part has an initializer that the dtype can hold, each override matches something that
+is stored, and no two matrices share a draw of the generator's cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fanin import schemes
+from fanin.initializers import Initializer
+from fanin.model import PADDING, Model, Part, Tensor
+from fanin.output import ITEMSIZE, dtype_name
+from fanin.overrides import Override, overriding, read_overrides
+from fanin.plan_checks import check_cover, check_draws
+from fanin.rules import initializer_of
+from fanin.streams import check_seed
+
+__all__ = ["Entry", "Plan", "make_plan"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor with the dtype it is stored in and an initializer for each of its parts."""
+
+    tensor: Tensor
+    dtype: str
+    initializers: tuple[Initializer, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the tensor's data."""
+        return self.tensor.numel * ITEMSIZE[self.dtype]
+
+    @property
+    def visible(self) -> list[tuple[Part, Initializer]]:
+        """The parts that say what the tensor is: all but a padding row, if there are others."""
+        pairs = list(zip(self.tensor.parts, self.initializers, strict=True))
+        return [pair for pair in pairs if pair[0].role != PADDING] or pairs
+
+    @property
+    def initializer(self) -> str:
+        """The initializer as text; where the parts differ, each with its name."""
+        texts = {_label(part): str(initializer) for part, initializer in self.visible}
+        distinct = set(texts.values())
+        if len(distinct) == 1:
+            return distinct.pop()
+        return ", ".join(f"{label}={text}" for label, text in texts.items())
+
+    @property
+    def std(self) -> float:
+        """The standard deviation, pooled over the parts: the root of their mean variance."""
+        pairs = [(part, _std(initializer, part)) for part, initializer in self.visible]
+        if len({std for _, std in pairs}) == 1:
+            return pairs[0][1]
+        total = sum(part.numel for part, _ in pairs)
+        return math.sqrt(math.fsum(part.numel / total * std**2 for part, std in pairs))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tensor as JSON values; more than one part is listed under `parts`."""
+        content: dict[str, Any] = {
+            "name": self.tensor.name,
+            "shape": list(self.tensor.shape),
+            "dtype": self.dtype,
+            "role": self.tensor.role,
+            "layout": self.tensor.layout,
+            "initializer": self.initializer,
+            "std": self.std,
+        }
+        if len(self.tensor.parts) > 1:
+            content["parts"] = [
+                {
+                    "name": part.name,
+                    "role": part.role,
+                    "start": list(part.tensor_start),
+                    "shape": list(part.extent),
+                    "initializer": str(initializer),
+                    "std": _std(initializer, part),
+                }
+                for part, initializer in zip(self.tensor.parts, self.initializers, strict=True)
+            ]
+        return content
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `fanin init` writes: made, and checked, by `make_plan`."""
+
+    model: Model
+    scheme: str
+    seed: int
+    dtype: str
+    overrides: tuple[Override, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters, tied ones counted once."""
+        return self.model.num_parameters
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Size of all tensors' data, without file headers."""
+        return sum(entry.num_bytes for entry in self.entries)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "num_parameters": self.num_parameters,
+            "num_bytes": self.num_bytes,
+            "tensors": [entry.to_json() for entry in self.entries],
+        }
+
+    def table(self) -> str:
+        """Return the plan as text: a row a tensor, then padding rows and ties, then the totals."""
+        rows = [("tensor", "shape", "dtype", "role", "initializer", "std")]
+        rows += [
+            (
+                entry.tensor.name,
+                " x ".join(map(str, entry.tensor.shape)),
+                entry.dtype,
+                entry.tensor.role,
+                entry.initializer,
+                f"{entry.std:.6g}",
+            )
+            for entry in self.entries
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines += [
+            f"{part.name} has a padding row, number {part.start[0]}: zeros"
+            for entry in self.entries
+            for part in entry.tensor.parts
+            if part.role == PADDING
+        ]
+        lines += [f"{alias} is tied to {stored}" for alias, stored in self.model.tied.items()]
+        lines.append(
+            f"{self.model.architecture}, scheme {self.scheme}, seed {self.seed}:"
+            f" {self.num_parameters:,} parameters in {len(self.entries)} tensors,"
+            f" {self.num_bytes:,} bytes"
+        )
+        return "\n".join(lines)
+
+
+def make_plan(
+    model: Model,
+    *,
+    scheme: str = "auto",
+    seed: int = 0,
+    dtype: str | None = None,
+    overrides: Iterable[tuple[str, str | Initializer]] = (),
+) -> Plan:
+    """Return the checked plan of a model.
+
+    Parameters
+    ----------
+    model : Model
+    scheme : str, default "auto"
+        A name in `fanin.schemes.SCHEMES`.
+    seed : int, default 0
+        From 0 to 2**64 - 1.
+    dtype : str, optional
+        Of every tensor that does not need another one. Default: the config's, or float32.
+    overrides : iterable of (pattern, initializer), optional
+        Each pattern is a shell-style glob over names of tensors and of their parts (a fused
+        `c_attn.weight` has the parts `c_attn.weight#query` ...). The last that matches decides.
+        A padding row stays zero.
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme or dtype, a pattern that matches nothing or a tied name, a part without a
+        rule, numbers that the dtype cannot hold, or two matrices whose draws overlap.
+
+    Examples
+    --------
+    >>> from fanin import families
+    >>> from fanin.plan import make_plan
+    >>> positions = ("transformer.wpe.weight", "normal(std=0.01)")
+    >>> plan = make_plan(families.load("gpt2"), dtype="bfloat16", overrides=[positions])
+    >>> plan.num_parameters, plan.num_bytes
+    (124439808, 248879616)
+    """
+    seed = check_seed(seed)
+    dtype = dtype_name(model.dtype if dtype is None else dtype)
+    rules = schemes.rules(scheme, model)
+    read = read_overrides(overrides, model)
+    entries = []
+    for tensor in model.tensors:
+        check_cover(tensor)
+        initializers = []
+        for part in tensor.parts:
+            initializer = overriding(read, tensor, part) or initializer_of(rules, part)
+            if initializer is None:
+                raise ValueError(f"{part.name}: scheme {scheme!r} has no rule for {part.role!r}")
+            initializers.append(initializer)
+        entries.append(Entry(tensor, dtype_name(tensor.dtype or dtype), tuple(initializers)))
+    check_draws(entries, seed)
+    return Plan(model, scheme, seed, dtype, read, tuple(entries))
+
+
+def _std(initializer: Initializer, part: Part) -> float:
+    return initializer.standard_deviation(part.shape, part.layout)
+
+
+def _label(part: Part) -> str:
+    """What tells a part from the others of its tensor: `query` of `c_attn.weight#query`."""
+    return part.name.rpartition("#")[2] if "#" in part.name else part.role

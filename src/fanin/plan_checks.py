@@ -1,0 +1,130 @@
+"""The checks of a plan: parts cover their tensor exactly, and no two matrices share a draw.
+
+Cover: every part lies inside its tensor, no two of them share an element, and together they have
+as many elements as the tensor. Draws: a matrix is an interval of the generator's cycle, which
+starts at the hash of its name; sorted by start, each must end before the next one begins. Two of
+them overlap by chance (about matrices x draws / 2**64), and another seed then helps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from fanin.model import Part, Tensor
+from fanin.streams import PERIOD, position
+
+if TYPE_CHECKING:
+    from fanin._core import Sampler
+    from fanin.initializers import Initializer
+    from fanin.plan import Entry
+
+__all__ = ["check_cover", "check_draws"]
+
+MAX_BYTES = 2**63 - 1
+
+
+class Place(NamedTuple):
+    """Where a part lies, and in what matrix: all that the cover depends on."""
+
+    shape: tuple[int, ...]
+    start: tuple[int, ...]
+    extent: tuple[int, ...]
+    tensor_start: tuple[int, ...]
+    tensor_step: tuple[int, ...]
+
+    def axes(self) -> list[range]:
+        """Indices in the tensor that the part takes, axis by axis."""
+        lattice = zip(self.tensor_start, self.tensor_step, self.extent, strict=True)
+        return [range(first, first + step * size, step) for first, step, size in lattice]
+
+
+def check_cover(tensor: Tensor) -> None:
+    """Raise ValueError unless each element of the tensor belongs to exactly one part."""
+    places = tuple(
+        Place(part.shape, part.start, part.extent, part.tensor_start, part.tensor_step)
+        for part in tensor.parts
+    )
+    if problem := _cover_problem(tensor.shape, places):
+        raise ValueError(f"{tensor.name}: {problem}")
+
+
+def check_draws(entries: Sequence[Entry], seed: int) -> None:
+    """Raise ValueError if a dtype cannot hold an initializer, or two matrices share a draw."""
+    owners: dict[str, str] = {}
+    draws: dict[str, int] = {}
+    for entry in entries:
+        tensor = entry.tensor
+        if entry.num_bytes > MAX_BYTES:
+            raise ValueError(f"{tensor.name}: shape {tensor.shape} is larger than 2**63 bytes")
+        for part, initializer in zip(tensor.parts, entry.initializers, strict=True):
+            if owners.setdefault(part.name, tensor.name) != tensor.name:
+                raise ValueError(
+                    f"{owners[part.name]} and {tensor.name} share the name {part.name!r}"
+                )
+            needed = _draws(part, initializer, entry.dtype)
+            draws[part.name] = max(draws.get(part.name, 0), needed)
+    starts = sorted((position(seed, name), name) for name, needed in draws.items() if needed)
+    again = [(start + PERIOD, name) for start, name in starts[:1]]  # the first, one turn later
+    for (start, name), (following, other) in pairwise(starts + again):
+        if start + draws[name] > following:
+            raise ValueError(
+                f"seed {seed} gives {name} and {other} overlapping draws: choose another seed"
+            )
+
+
+def _draws(part: Part, initializer: Initializer, dtype: str) -> int:
+    try:
+        sampler = _sampler(initializer, part.shape, part.layout, dtype)
+    except ValueError as error:
+        raise ValueError(f"{part.name}: {initializer}: {error}") from None
+    return sampler.draws(math.prod(part.shape))
+
+
+@lru_cache(maxsize=4096)
+def _sampler(
+    initializer: Initializer, shape: tuple[int, ...], layout: str | None, dtype: str
+) -> Sampler:
+    """Blocks of a model repeat, and so do their samplers."""
+    return initializer.sampler(shape, layout, 1, dtype)
+
+
+@lru_cache(maxsize=4096)
+def _cover_problem(tensor_shape: tuple[int, ...], places: tuple[Place, ...]) -> str | None:
+    for place in places:
+        if {len(axes) for axes in place} != {len(tensor_shape)}:
+            return f"{place} does not have as many axes as {tensor_shape}"
+        if not all(map(_inside, place.start, place.extent, place.shape)):
+            return f"{place} reaches outside its matrix"
+        spans = (
+            step * (n - 1) + 1 for step, n in zip(place.tensor_step, place.extent, strict=True)
+        )
+        if min(place.tensor_step, default=1) < 1 or not all(
+            map(_inside, place.tensor_start, spans, tensor_shape)
+        ):
+            return f"{place} reaches outside the tensor, of shape {tensor_shape}"
+    for one, other in combinations(places, 2):
+        if not any(map(_disjoint, one.axes(), other.axes())):
+            return f"{one} and {other} share elements"
+    covered, size = sum(math.prod(place.extent) for place in places), math.prod(tensor_shape)
+    return None if covered == size else f"its parts cover {covered} of its {size} elements"
+
+
+def _inside(start: int, size: int, end: int) -> bool:
+    return 0 <= start < start + size <= end
+
+
+def _disjoint(one: range, other: range) -> bool:
+    """True if two ascending ranges have no number in common (Chinese remainder theorem)."""
+    common = math.gcd(one.step, other.step)
+    gap = other.start - one.start
+    if gap % common:
+        return True
+    period = one.step // common * other.step
+    steps = gap // common * pow(one.step // common, -1, other.step // common)
+    meeting = one.start + one.step * steps
+    low, high = max(one.start, other.start), min(one[-1], other[-1])
+    return low + (meeting - low) % period > high

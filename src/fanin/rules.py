@@ -1,0 +1,58 @@
+"""Rules: which initializer a role gets.
+
+A role is a dotted word, general first (`attention.query`, `norm.scale`). A table of rules may name
+it in full or by any leading part, and the longest name wins: `attention` covers four projections,
+`attention.out` only the last. A rule is an initializer, or a function of the part where the value
+depends on it (the fan_in of a bias, the number of the block). A role that no rule covers is an
+error: nothing is left to a default that nobody chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from fanin.initializers import Constant, Initializer, Normal
+from fanin.model import PADDING, Part
+
+__all__ = ["IDENTITY", "Rule", "Rules", "initializer_of", "weights"]
+
+Rule: TypeAlias = Initializer | Callable[[Part], Initializer]
+Rules: TypeAlias = Mapping[str, Rule]
+
+IDENTITY: Rules = {
+    "norm.scale": Constant(1.0),
+    "norm.bias": Constant(0.0),
+    "bias": Constant(0.0),
+    PADDING: Constant(0.0),
+}
+"""Norms that do nothing yet, no bias, and a zero row for padding."""
+
+
+def weights(rule: Rule) -> dict[str, Rule]:
+    """Return the table that gives `rule` to every weight matrix, over `IDENTITY`."""
+    return {**IDENTITY, **dict.fromkeys(("embedding", "attention", "mlp", "head"), rule)}
+
+
+def normal_weights(std: float, *, residual: float | None = None) -> dict[str, Rule]:
+    """Return the table of N(0, std^2) weights; `residual` is the std of what ends each branch."""
+    table = weights(Normal(std=std))
+    if residual is not None:
+        table |= dict.fromkeys(("attention.out", "mlp.out"), Normal(std=residual))
+    return table
+
+
+def initializer_of(rules: Rules, part: Part) -> Initializer | None:
+    """Return the initializer of a part: the longest name that leads its role decides.
+
+    Examples
+    --------
+    >>> part = Part("w", "mlp.out", (2, 2), "oi", (0, 0), (2, 2), (0, 0), (1, 1))
+    >>> initializer_of({"mlp": Constant(1.0), "mlp.out": Constant(0.0)}, part)
+    Constant(value=0.0)
+    """
+    name = part.role
+    while name and name not in rules:
+        name = name.rpartition(".")[0]
+    rule = rules.get(name)
+    return rule if rule is None or isinstance(rule, Initializer) else rule(part)

@@ -1,0 +1,215 @@
+"""Families give the tensors that transformers writes: names, shapes, dtypes, order and ties.
+
+Three oracles: files written by `save_pretrained` (tests/data/hf_names), the published parameter
+counts, and the installed transformers, whose model is built on the meta device from the same config
+with each field halved, doubled, unset or switched.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors import safe_open
+
+from fanin import families
+from fanin.families import FAMILIES
+
+DATA = Path(__file__).parent / "data" / "hf_names"
+ITEM_BITS = {"float32": "F32", "bfloat16": "BF16"}
+
+LLAMA_LIKE = {
+    "vocab_size": 96,
+    "hidden_size": 128,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
+BERT = {
+    "vocab_size": 96,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 20,
+    "type_vocab_size": 4,
+    "pad_token_id": 2,
+}
+GPT2 = {"vocab_size": 96, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 20, "n_inner": 64}
+TINY = {"gpt2": GPT2, "bert": BERT, **dict.fromkeys(("llama", "mistral", "qwen2"), LLAMA_LIKE)}
+TINY["qwen3"] = {**LLAMA_LIKE, "head_dim": 6}
+
+ARCHITECTURES = [
+    (model_type, architecture)
+    for model_type, family in FAMILIES.items()
+    for architecture in family.architectures
+]
+
+SWITCHES = [
+    {"tie_word_embeddings": True},
+    {"tie_word_embeddings": False},
+    {"attention_bias": True},
+    {"mlp_bias": True},
+    {"head_dim": 10},
+    {"n_inner": None},
+    {"n_ctx": 7},
+    {"hidden_size": 64},
+    {"n_embd": 64, "hidden_size": 32},
+    {"pad_token_id": 5},
+    {"pad_token_id": -1},
+    {"pad_token_id": None},
+    {"add_cross_attention": True, "is_decoder": True},
+    {"torch_dtype": "bfloat16"},
+    {"dtype": "float16"},
+    {"dtype": "float64", "torch_dtype": "bfloat16"},
+    {"quantization_config": None, "an_unknown_field": {"x": 1}},
+]
+
+COUNTS = {
+    "bert-base-uncased": 109_514_298,
+    "gpt2": 124_439_808,
+    "gpt2-xl": 1_557_611_200,
+    "llama-2-7b": 6_738_415_616,
+    "llama-3.1-70b": 70_553_706_496,
+    "llama-3.1-8b": 8_030_261_248,
+    "mistral-7b-v0.1": 7_241_732_096,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen2.5-7b": 7_615_616_512,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-8b": 8_190_735_360,
+    "tinyllama-1.1b": 1_100_048_384,
+}
+
+
+def config_of(model_type, architecture, **fields):
+    return {"model_type": model_type, "architectures": [architecture], **TINY[model_type], **fields}
+
+
+def transformers_model(raw, device="meta"):
+    config = transformers.AutoConfig.for_model(**raw)
+    with torch.device(device):
+        return getattr(transformers, raw["architectures"][0])._from_config(
+            config, dtype=config.dtype
+        )
+
+
+def transformers_tensors(model):
+    """Name, shape and dtype of each stored tensor: the first of those that are one parameter."""
+    first = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        first.setdefault(id(tensor), (name, tuple(tensor.shape), str(tensor.dtype)[6:]))
+    return list(first.values())
+
+
+def our_tensors(model):
+    return [(t.name, t.shape, t.dtype or model.dtype) for t in model.tensors]
+
+
+def check(raw):
+    ours, theirs = families.build(raw), transformers_model(raw)
+    assert our_tensors(ours) == transformers_tensors(theirs)
+    stored = {name: id(value) for name, value in theirs.state_dict(keep_vars=True).items()}
+    assert set(stored) == {tensor.name for tensor in ours.tensors} | set(ours.tied)
+    assert all(stored[alias] == stored[name] for alias, name in ours.tied.items())
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert-base-uncased", "Llama-3.1-8B"])
+def test_tensors_of_a_saved_file(name):
+    rows = [line.split("\t") for line in (DATA / f"{name}.tsv").read_text().splitlines()[1:]]
+    raw = json.loads((DATA / f"{name}.config.json").read_text())
+    model = families.build(raw)
+    ours = {
+        name: (ITEM_BITS[dtype], ",".join(map(str, shape)))
+        for name, shape, dtype in our_tensors(model)
+    }
+    assert ours == {name: (dtype, shape) for name, dtype, shape, _ in rows}
+    assert our_tensors(model) == transformers_tensors(transformers_model(raw))
+
+
+@pytest.mark.parametrize(("preset", "count"), COUNTS.items())
+def test_published_parameter_count(preset, count):
+    assert families.load(preset).num_parameters == count
+
+
+@pytest.mark.parametrize("preset", COUNTS)
+def test_preset_equals_transformers(preset):
+    check(families.load(preset).raw)
+
+
+@pytest.mark.parametrize(("model_type", "architecture"), ARCHITECTURES)
+@pytest.mark.parametrize("change", ["half", "double", "unset"])
+def test_sizes_changed(model_type, architecture, change):
+    for field, value in TINY[model_type].items():
+        raw = config_of(model_type, architecture)
+        if change == "unset":
+            del raw[field]
+        else:
+            raw[field] = value // 2 if change == "half" else value * 2
+        check(raw)
+
+
+@pytest.mark.parametrize(("model_type", "architecture"), ARCHITECTURES)
+@pytest.mark.parametrize("switch", SWITCHES, ids=json.dumps)
+def test_switches(model_type, architecture, switch):
+    raw = config_of(model_type, architecture, **switch)
+    if "n_embd" in switch and model_type != "gpt2":
+        raw["hidden_size"] = 64
+    check(raw)
+
+
+@pytest.mark.parametrize(("model_type", "architecture"), ARCHITECTURES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_saved_file(model_type, architecture, tied, tmp_path):
+    raw = config_of(model_type, architecture, tie_word_embeddings=tied, dtype="bfloat16")
+    transformers_model(raw, "cpu").save_pretrained(tmp_path)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        saved = {
+            name: (tuple(file.get_slice(name).get_shape()), file.get_slice(name).get_dtype())
+            for name in file.keys()  # noqa: SIM118 (not a mapping)
+        }
+    ours = {t.name: (t.shape, "BF16") for t in families.build(raw).tensors}
+    assert ours == saved
+
+
+def test_only_a_model_type_is_the_default_model_of_transformers():
+    for model_type, family in FAMILIES.items():
+        model = families.build({"model_type": model_type})
+        assert model.architecture == next(iter(family.architectures))
+        check({"model_type": model_type, "architectures": [model.architecture]})
+
+
+def test_fused_tensor_is_three_matrices():
+    model = families.build({"model_type": "gpt2", **GPT2})
+    weight, bias = (
+        next(t for t in model.tensors if t.name == f"transformer.h.1.attn.c_attn.{kind}")
+        for kind in ("weight", "bias")
+    )
+    assert [part.name.rpartition("#")[2] for part in weight.parts] == ["query", "key", "value"]
+    assert (weight.role, weight.layout) == ("attention.query+key+value", "io")
+    assert [part.tensor_start for part in weight.parts] == [(0, 0), (0, 48), (0, 96)]
+    assert {(part.shape, part.layout, part.layer) for part in weight.parts} == {((48, 48), "io", 1)}
+    assert [part.tensor_start for part in bias.parts] == [(0,), (48,), (96,)]
+    assert {(part.shape, part.role, part.fan_in) for part in bias.parts} == {((48,), "bias", 48)}
+
+
+@pytest.mark.parametrize(
+    ("token", "pieces"),
+    [
+        (0, [("embedding.padding", 0, 1), ("embedding", 1, 96)]),
+        (7, [("embedding", 0, 7), ("embedding.padding", 7, 8), ("embedding", 8, 96)]),
+        (-1, [("embedding", 0, 95), ("embedding.padding", 95, 96)]),
+        (None, [("embedding", 0, 96)]),
+    ],
+)
+def test_padding_row_is_a_part_of_the_same_matrix(token, pieces):
+    model = families.build({"model_type": "llama", **LLAMA_LIKE, "pad_token_id": token})
+    table = model.tensors[0]
+    assert [
+        (part.role, part.start[0], part.start[0] + part.extent[0]) for part in table.parts
+    ] == pieces
+    assert {part.name for part in table.parts} == {"model.embed_tokens.weight"}
+    assert {part.shape for part in table.parts} == {(96, 128)}
+    assert all(part.tensor_start == part.start for part in table.parts)
+    assert table.role == "embedding"

@@ -1,0 +1,216 @@
+"""Schemes: `auto` measured against transformers itself, the others against their numbers."""
+
+import math
+
+import pytest
+import torch
+import transformers
+
+from fanin import families, schemes
+from fanin.gains import gain
+from fanin.initializers import Constant, Normal
+from fanin.model import Part
+from fanin.plan import make_plan
+from fanin.rules import initializer_of, weights
+
+WIDTH, INNER, LAYERS, VOCAB = 96, 160, 3, 300
+LLAMA = {
+    "model_type": "llama",
+    "vocab_size": VOCAB,
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+}
+GPT2 = {
+    "model_type": "gpt2",
+    "vocab_size": VOCAB,
+    "n_embd": WIDTH,
+    "n_inner": INNER,
+    "n_layer": LAYERS,
+    "n_head": 4,
+}
+BERT = {
+    "model_type": "bert",
+    "vocab_size": VOCAB,
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+}
+CONFIGS = {
+    "gpt2": GPT2,
+    "gpt2 wide": GPT2 | {"initializer_range": 0.3, "tie_word_embeddings": False},
+    "gpt2 range 0": GPT2 | {"initializer_range": 0.0, "tie_word_embeddings": False},
+    "gpt2 cross": GPT2 | {"add_cross_attention": True, "pad_token_id": 3},
+    "llama": LLAMA | {"attention_bias": True, "mlp_bias": True},
+    "llama padding": LLAMA | {"pad_token_id": 5, "tie_word_embeddings": True},
+    "llama padding at the end": LLAMA | {"pad_token_id": -1, "initializer_range": 0.5},
+    "mistral": LLAMA | {"model_type": "mistral", "initializer_range": 0.0},
+    "qwen2": LLAMA | {"model_type": "qwen2", "tie_word_embeddings": True},
+    "qwen3": LLAMA | {"model_type": "qwen3", "attention_bias": True},
+    "bert": BERT,
+    "bert untied": BERT | {"tie_word_embeddings": False, "initializer_range": 0.1},
+    "bert range 0": BERT | {"pad_token_id": 7, "initializer_range": 0.0},
+    "bert pretraining": BERT | {"architectures": ["BertForPreTraining"]},
+    "bert bare": BERT | {"architectures": ["BertModel"], "pad_token_id": None},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_auto_is_what_transformers_does(name):
+    model = families.build(CONFIGS[name])
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(**model.raw)
+    state = getattr(transformers, model.architecture)(config).state_dict()
+    for entry in make_plan(model).entries:
+        stored = state[entry.tensor.name].double()
+        for part, initializer in zip(entry.tensor.parts, entry.initializers, strict=True):
+            region = stored[
+                tuple(
+                    slice(first, first + size)
+                    for first, size in zip(part.tensor_start, part.extent, strict=True)
+                )
+            ]
+            if isinstance(initializer, Constant):
+                assert torch.all(region == initializer.value), part.name
+                continue
+            std = initializer.standard_deviation(part.shape, part.layout)
+            # 6 standard errors of the mean and of the standard deviation of a normal sample.
+            assert abs(region.mean()) <= 6 * std / math.sqrt(part.numel), part.name
+            assert region.std().item() == pytest.approx(std, rel=6 / math.sqrt(2 * part.numel))
+            zero_rows = (region == 0).all(dim=1).sum()
+            assert zero_rows == (len(region) if std == 0 else 0), part.name
+
+
+def stds(scheme, config):
+    """Standard deviation of each part, by the last words of its name."""
+    model = families.build(config)
+    rules = schemes.rules(scheme, model)
+    return {
+        part.name.removeprefix("transformer.").removeprefix("model."): initializer_of(
+            rules, part
+        ).standard_deviation(part.shape, part.layout)
+        for tensor in model.tensors
+        for part in tensor.parts
+    }
+
+
+def constants(scheme, config):
+    """Values of the parts that are constant, by role."""
+    model = families.build(config)
+    rules = schemes.rules(scheme, model)
+    chosen = {
+        part.role: initializer_of(rules, part) for tensor in model.tensors for part in tensor.parts
+    }
+    return {role: init.value for role, init in chosen.items() if isinstance(init, Constant)}
+
+
+def test_gpt2_scales_what_ends_a_branch_once():
+    for config, out, down in (
+        (GPT2, "h.2.attn.c_proj.weight", "h.0.mlp.c_proj.weight"),
+        (LLAMA, "layers.2.self_attn.o_proj.weight", "layers.0.mlp.down_proj.weight"),
+    ):
+        measured = stds("gpt2", config)
+        assert measured.pop(out) == measured.pop(down) == pytest.approx(0.02 / math.sqrt(6))
+        assert {std for std in measured.values() if std > 0.01} == {0.02}
+    assert stds("gpt2", GPT2)["wpe.weight"] == 0.02
+    assert str(schemes.rules("gpt2", families.load("gpt2"))["mlp.out"]) == (
+        f"normal(std={0.02 / math.sqrt(24)!r})"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["bert", "llama"])
+@pytest.mark.parametrize("config", [GPT2, LLAMA, BERT], ids=lambda config: config["model_type"])
+def test_flat_schemes(scheme, config):
+    assert set(stds(scheme, config | {"initializer_range": 0.5}).values()) == {0.0, 0.02}
+
+
+@pytest.mark.parametrize("scheme", sorted(set(schemes.SCHEMES) - {"torch_default"}))
+def test_constants(scheme):
+    assert constants(scheme, GPT2) == {"norm.scale": 1.0, "norm.bias": 0.0, "bias": 0.0}
+    assert constants(scheme, BERT) == {
+        "norm.scale": 1.0,
+        "norm.bias": 0.0,
+        "bias": 0.0,
+        "embedding.padding": 0.0,
+    }
+    assert constants(scheme, LLAMA) == {"norm.scale": 1.0}
+
+
+def test_torch_default_is_what_layers_start_from():
+    torch.manual_seed(0)
+    measured = stds("torch_default", BERT)
+    intermediate = torch.nn.Linear(WIDTH, INNER)
+    for kind, weight in intermediate.named_parameters():
+        bound = 1 / math.sqrt(WIDTH)
+        assert abs(weight).max() <= bound
+        std = measured[f"bert.encoder.layer.0.intermediate.dense.{kind}"]
+        assert std == pytest.approx(bound / math.sqrt(3))
+        assert std == pytest.approx(weight.std().item(), rel=0.2)
+    # A bias has the bound of its own matrix, also where it is fused and where it ends a wide layer.
+    output = stds("torch_default", GPT2)
+    assert output["h.0.mlp.c_proj.bias"] == pytest.approx(1 / math.sqrt(3 * INNER))
+    assert output["h.0.mlp.c_proj.weight"] == pytest.approx(1 / math.sqrt(3 * INNER))
+    assert output["h.0.attn.c_attn.bias#key"] == pytest.approx(1 / math.sqrt(3 * WIDTH))
+    assert output["wte.weight"] == output["wpe.weight"] == 1.0
+    assert constants("torch_default", BERT) == {
+        "norm.scale": 1.0,
+        "norm.bias": 0.0,
+        "embedding.padding": 0.0,
+    }
+
+
+def test_torch_default_leaves_a_bias_without_a_matrix_at_zero():
+    assert stds("torch_default", BERT)["cls.predictions.bias"] == 0.0
+
+
+def test_xavier_takes_query_key_and_value_one_by_one():
+    measured = stds("xavier", GPT2)
+    assert measured["h.0.attn.c_attn.weight#value"] == pytest.approx(math.sqrt(2 / (2 * WIDTH)))
+    assert measured["h.0.mlp.c_fc.weight"] == pytest.approx(math.sqrt(2 / (WIDTH + INNER)))
+    assert measured["wte.weight"] == pytest.approx(math.sqrt(2 / (VOCAB + WIDTH)))
+    resolved = schemes.rules("xavier", families.build(GPT2))["mlp"].resolve((WIDTH, INNER), "io")
+    assert resolved.high == -resolved.low == pytest.approx(math.sqrt(6 / (WIDTH + INNER)))
+
+
+@pytest.mark.parametrize(
+    ("activation", "factor"),
+    [("relu", math.sqrt(2)), ("silu", gain("silu")), ("gelu_new", gain("gelu_tanh"))],
+)
+def test_he_has_the_gain_of_the_activation(activation, factor):
+    gpt2 = stds("he", GPT2 | {"activation_function": activation})
+    assert gpt2["h.0.mlp.c_fc.weight"] == pytest.approx(factor / math.sqrt(WIDTH))
+    assert gpt2["h.0.mlp.c_proj.weight"] == pytest.approx(factor / math.sqrt(INNER))
+    assert gpt2["wte.weight"] == pytest.approx(1 / math.sqrt(WIDTH))
+    llama = stds("he", LLAMA | {"hidden_act": activation})
+    assert llama["layers.1.mlp.gate_proj.weight"] == pytest.approx(factor / math.sqrt(WIDTH))
+    assert llama["layers.1.mlp.down_proj.weight"] == pytest.approx(factor / math.sqrt(INNER))
+    assert llama["lm_head.weight"] == pytest.approx(factor / math.sqrt(WIDTH))
+
+
+def test_he_refuses_an_activation_without_a_gain():
+    with pytest.raises(ValueError, match=r"'gelu_nova'.*'gelu"):
+        schemes.rules("he", families.build(GPT2 | {"activation_function": "gelu_nova"}))
+
+
+def test_unknown_scheme_names_the_nearest():
+    with pytest.raises(ValueError, match="unknown scheme 'xaver'; did you mean 'xavier'"):
+        schemes.rules("xaver", families.build(GPT2))
+
+
+def test_the_longest_leading_name_decides():
+    def part(role):
+        return Part("w", role, (4, 4), "oi", (0, 0), (4, 4), (0, 0), (1, 1), layer=2)
+
+    table = weights(Normal(std=1.0)) | {
+        "attention.query": Normal(std=2.0),
+        "mlp": lambda part: Normal(std=part.layer),
+    }
+    assert initializer_of(table, part("attention.key")) == Normal(std=1.0)
+    assert initializer_of(table, part("attention.query")) == Normal(std=2.0)
+    assert initializer_of(table, part("mlp.out")) == Normal(std=2)
+    assert initializer_of(table, part("embedding.padding")) == Constant(0.0)
+    assert initializer_of(table, part("router")) is None
+    assert initializer_of(table, part("heads")) is None
