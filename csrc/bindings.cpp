@@ -20,10 +20,12 @@ using namespace fanin;
 
 namespace {
 
-constexpr std::pair<const char*, Dtype> DTYPE_NAMES[] = {
-    {"float64", Dtype::float64},   {"float32", Dtype::float32},
-    {"float16", Dtype::float16},   {"bfloat16", Dtype::bfloat16},
-    {"float8_e4m3fn", Dtype::float8_e4m3fn}, {"float8_e5m2", Dtype::float8_e5m2}};
+constexpr std::pair<const char*, Dtype> DTYPE_NAMES[] = {{"float64", Dtype::float64},
+                                                         {"float32", Dtype::float32},
+                                                         {"float16", Dtype::float16},
+                                                         {"bfloat16", Dtype::bfloat16},
+                                                         {"float8_e4m3fn", Dtype::float8_e4m3fn},
+                                                         {"float8_e5m2", Dtype::float8_e5m2}};
 
 Dtype dtype_of(const std::string& name) {
   for (const auto& [known, dtype] : DTYPE_NAMES) {
@@ -47,7 +49,8 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-// The generator by itself, as the textbook has it: a 53-bit uniform, then Box-Muller with its cosine.
+// The generator by itself, as the textbook has it: a 53-bit uniform, then Box-Muller with its
+// cosine.
 class Xorshift64Star {
  public:
   explicit Xorshift64Star(uint64_t state) : state_(state) {
@@ -168,15 +171,19 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
           },
           py::arg("mean"), py::arg("std"), py::arg("low_sigma"), py::arg("high_sigma"),
           py::arg("low"), py::arg("high"), py::arg("dtype"))
-      .def_property_readonly("dtype", [](const Sampler& sampler) { return name_of(sampler.dtype()); })
+      .def_property_readonly("dtype",
+                             [](const Sampler& sampler) { return name_of(sampler.dtype()); })
       .def("draws", &Sampler::draws, py::arg("elements"));
 
   py::class_<Part>(m, "Part", py::is_final())
       .def(py::init([](const Sampler& sampler, uint64_t position, Sizes shape, Sizes start,
                        Sizes extent, Sizes tensor_start, Sizes tensor_step) {
-             return Part{sampler,           position,
-                         std::move(shape),  std::move(start),
-                         std::move(extent), std::move(tensor_start),
+             return Part{sampler,
+                         position,
+                         std::move(shape),
+                         std::move(start),
+                         std::move(extent),
+                         std::move(tensor_start),
                          std::move(tensor_step)};
            }),
            py::arg("sampler"), py::arg("position"), py::arg("shape"), py::arg("start"),
@@ -193,15 +200,21 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
         py::arg("progress") = py::none());
 
-  m.def("normal_cdf", [](double x) {
-    const IeeeEnvironment environment;
-    return normal_cdf(x);
-  }, py::arg("x"));
-  m.def("truncated_normal_moments", [](double low, double high) {
-    const IeeeEnvironment environment;
-    const Moments moments = truncated_normal_moments(low, high);
-    return std::make_pair(moments.mean, moments.std);
-  }, py::arg("low"), py::arg("high"));
+  m.def(
+      "normal_cdf",
+      [](double x) {
+        const IeeeEnvironment environment;
+        return normal_cdf(x);
+      },
+      py::arg("x"));
+  m.def(
+      "truncated_normal_moments",
+      [](double low, double high) {
+        const IeeeEnvironment environment;
+        const Moments moments = truncated_normal_moments(low, high);
+        return std::make_pair(moments.mean, moments.std);
+      },
+      py::arg("low"), py::arg("high"));
   m.def("simd", [] { return std::string(kernels().name); });
   m.def("simd_names", &supported_simd);
 }

@@ -13,15 +13,19 @@ struct Candidate {
   bool by_default;
 };
 
-// From the plainest to the widest. AVX-512 is for who asks: its bits are tested through SIMD Everywhere, its
-// speed on no machine yet.
+// From the plainest to the widest. AVX-512 is for who asks: its bits are tested through SIMD
+// Everywhere, its speed on no machine yet.
 std::vector<Candidate> candidates() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#ifdef FANIN_SIMDE
+  const bool avx512 = avx2;
+#else
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl");
+#endif
   return {{baseline_kernels(), true, true},
           {avx2_kernels(), avx2, true},
           {avx512_kernels(), avx512, false}};

@@ -8,8 +8,8 @@
 
 namespace fanin {
 
-// Those of FANIN_SIMD, else the best that is chosen by default. Throws std::runtime_error if FANIN_SIMD names
-// none that this build has and this CPU runs.
+// Those of FANIN_SIMD, else the best that is chosen by default. Throws std::runtime_error if
+// FANIN_SIMD names none that this build has and this CPU runs.
 const KernelTable& kernels();
 
 // The names that FANIN_SIMD may have on this CPU.

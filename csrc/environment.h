@@ -1,5 +1,5 @@
-// IEEE defaults in the floating-point environment of this thread, put back at the end: round to nearest,
-// subnormals kept, no traps. A caller may have changed any of them.
+// IEEE defaults in the floating-point environment of this thread, put back at the end: round to
+// nearest, subnormals kept, no traps. A caller may have changed any of them.
 #pragma once
 
 #include <stdint.h>

@@ -12,17 +12,17 @@ namespace {
 
 constexpr uint64_t CHUNK_BYTES = uint64_t{1} << 20;
 
-// A tensor cut into boxes that are contiguous in the file: one index on the axes before `axis`, a range on it,
-// everything on those behind.
+// A tensor cut into boxes that are contiguous in the file: one index on the axes before `axis`, a
+// range on it, everything on those behind.
 struct Cut {
   const StoredTensor* tensor;
   size_t item;
   size_t axis;
-  uint64_t inner_bytes;   // of one index on `axis`
+  uint64_t inner_bytes;  // of one index on `axis`
   uint64_t axis_extent;
-  uint64_t range;         // indices of a chunk on `axis`
-  uint64_t axis_chunks;   // chunks for each index on the axes before
-  uint64_t first_chunk;   // the number of the tensor's first
+  uint64_t range;        // indices of a chunk on `axis`
+  uint64_t axis_chunks;  // chunks for each index on the axes before
+  uint64_t first_chunk;  // the number of the tensor's first
 };
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -50,8 +50,8 @@ uint64_t chunks(const Cut& c) {
 }
 
 // What of a part lies in the box [begin, end) of the tensor, into a row-major buffer of the box.
-void fill_box(const Part& part, const std::vector<uint64_t>& begin, const std::vector<uint64_t>& end,
-              char* buffer) {
+void fill_box(const Part& part, const std::vector<uint64_t>& begin,
+              const std::vector<uint64_t>& end, char* buffer) {
   const size_t axes = begin.size();
   Region region{part.shape, part.start, part.extent, std::vector<int64_t>(axes)};
   auto stride = static_cast<int64_t>(item_size(part.sampler.dtype()));
@@ -120,9 +120,9 @@ void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threa
   for_each_block(
       total, threads,
       [&](uint64_t chunk) {
-        const auto after = std::upper_bound(
-            cuts.begin(), cuts.end(), chunk,
-            [](uint64_t value, const Cut& c) { return value < c.first_chunk; });
+        const auto after =
+            std::upper_bound(cuts.begin(), cuts.end(), chunk,
+                             [](uint64_t value, const Cut& c) { return value < c.first_chunk; });
         const Cut& c = *(after - 1);
         thread_local std::vector<char> buffer;
         done += write_chunk(file, c, chunk - c.first_chunk, buffer);

@@ -8,8 +8,8 @@
 
 namespace fanin {
 
-// A region of a logical matrix inside a stored tensor of as many axes: the matrix's index start + i lies at the
-// tensor's index tensor_start + tensor_step * i, for i < extent, on each axis.
+// A region of a logical matrix inside a stored tensor of as many axes: the matrix's index start + i
+// lies at the tensor's index tensor_start + tensor_step * i, for i < extent, on each axis.
 struct Part {
   Sampler sampler;
   uint64_t position;

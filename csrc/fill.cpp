@@ -9,11 +9,13 @@
 namespace fanin {
 namespace {
 
-// Elements a block: a tenth of a millisecond, so that threads share well and Ctrl-C is answered soon.
+// Elements a block: a tenth of a millisecond, so that threads share well and Ctrl-C is answered
+// soon.
 constexpr uint64_t BLOCK_ELEMENTS = uint64_t{1} << 17;
 
-// Draws a lane: the lanes of a run are this far apart. An odd number of 64 draws keeps the lanes' stores in
-// different sets of the cache. The narrow spacing is for small tensors and the ends of large ones.
+// Draws a lane: the lanes of a run are this far apart. An odd number of 64 draws keeps the lanes'
+// stores in different sets of the cache. The narrow spacing is for small tensors and the ends of
+// large ones.
 constexpr uint64_t WIDE_LANE = 31 * 64;
 constexpr uint64_t NARROW_LANE = 64;
 
@@ -32,8 +34,8 @@ const Jump& lane_jump(uint64_t draws) {
 }
 
 Kernel kernel_of(const Sampler& sampler) {
-  return kernels().kernels[static_cast<int>(sampler.distribution())]
-                          [static_cast<int>(sampler.dtype())];
+  return kernels()
+      .kernels[static_cast<int>(sampler.distribution())][static_cast<int>(sampler.dtype())];
 }
 
 template <class Item>
@@ -58,8 +60,7 @@ Fill::Fill(const Sampler& sampler, uint64_t position, const Region& region, char
     const Axis axis{region.extent[i], stride, region.strides[i]};
     if (axis.extent != 1) {
       if (!axes.empty() && axis.matrix_stride == axes.back().extent * axes.back().matrix_stride &&
-          axis.out_stride ==
-              static_cast<int64_t>(axes.back().extent) * axes.back().out_stride) {
+          axis.out_stride == static_cast<int64_t>(axes.back().extent) * axes.back().out_stride) {
         axes.back().extent *= axis.extent;
       } else {
         axes.push_back(axis);
@@ -198,8 +199,8 @@ void Fill::fill_short_rows(Place place, uint64_t rows) const {
       if (row + lane >= rows) continue;
       const uint64_t element = place.element + lane * rows_.matrix_stride;
       const size_t skipped = element % sampler_.unit_elements() * item;
-      lanes.state[lane] = row > 0 && next_rows_ ? (*next_rows_)(lanes.state[lane])
-                                                : unit_of(element).state;
+      lanes.state[lane] =
+          row > 0 && next_rows_ ? (*next_rows_)(lanes.state[lane]) : unit_of(element).state;
       lanes.origin[lane] = (strided ? buffer.data() + lane * row_bytes : out) - skipped;
       lanes.begin[lane] = skipped;
       lanes.end[lane] = skipped + row_bytes;
@@ -245,8 +246,7 @@ void Fill::scatter(const char* from, char* to, uint64_t columns) const {
 void fill(const Sampler& sampler, uint64_t position, const Region& region, char* out, int threads,
           const Poll& poll) {
   const Fill fill(sampler, position, region, out);
-  for_each_block(
-      fill.blocks(), threads, [&fill](uint64_t block) { fill.fill_block(block); }, poll);
+  for_each_block(fill.blocks(), threads, [&fill](uint64_t block) { fill.fill_block(block); }, poll);
 }
 
 }  // namespace fanin

@@ -1,4 +1,5 @@
-// Fills any region of a matrix, at any strides, from the matrix's interval of the generator's cycle.
+// Fills any region of a matrix, at any strides, from the matrix's interval of the generator's
+// cycle.
 #pragma once
 
 #include <stddef.h>
@@ -19,8 +20,8 @@ struct Region {
   std::vector<int64_t> strides;                // bytes an axis, of the destination
 };
 
-// A fill cut in blocks. Elements are numbered over the whole matrix, so neither the cut nor the order of
-// the blocks nor the region changes a value.
+// A fill cut in blocks. Elements are numbered over the whole matrix, so neither the cut nor the
+// order of the blocks nor the region changes a value.
 class Fill {
  public:
   Fill(const Sampler& sampler, uint64_t position, const Region& region, char* out);

@@ -1,8 +1,8 @@
 // What the kernels of every instruction set do, as plain structs and a table of function pointers.
 //
-// A kernel fills lanes: LANES stretches of memory of their own, each from a state of the generator of its
-// own. The lanes are neighbouring parts of one run of elements, or short rows of a region: the kernel
-// does not care. Nothing here depends on the instruction set but the number of lanes.
+// A kernel fills lanes: LANES stretches of memory of their own, each from a state of the generator
+// of its own. The lanes are neighbouring parts of one run of elements, or short rows of a region:
+// the kernel does not care. Nothing here depends on the instruction set but the number of lanes.
 #pragma once
 
 #include <stddef.h>
@@ -29,16 +29,17 @@ struct Affine {
 struct Parameters {
   Affine<float> f32;
   Affine<double> f64;
-  // The truncated normal's probabilities at draw k of n: lower tail fma(k + 1/2, tail_step, lower), upper
-  // tail fma(n - 1/2 - k, tail_step, upper), both times 2^64 where they are inverted in float64; from
-  // the median fma(k + 1/2 - n/2, step, centre).
+  // The truncated normal's probabilities at draw k of n: lower tail fma(k + 1/2, tail_step, lower),
+  // upper tail fma(n - 1/2 - k, tail_step, upper), both times 2^64 where they are inverted in
+  // float64; from the median fma(k + 1/2 - n/2, step, centre).
   double step, tail_step, lower, upper, centre;
 };
 
 inline constexpr int MAX_LANES = 16;
 
-// Lane i writes the bytes [begin, end) of what it samples from `state` on, at origin + begin. Its first
-// begin bytes are sampled and not written: they are the even half of a pair whose odd half is asked for.
+// Lane i writes the bytes [begin, end) of what it samples from `state` on, at origin + begin. Its
+// first begin bytes are sampled and not written: they are the even half of a pair whose odd half is
+// asked for.
 struct Lanes {
   uint64_t state[MAX_LANES];  // before the lane's first draw
   char* origin[MAX_LANES];

@@ -1,9 +1,10 @@
 // The one text of the sampling kernels, written in the vocabulary of a simd_*.h.
 //
-// Included once by each kernels_*.cpp. A vector holds the states of LANES lanes. A pass takes the draws
-// of all lanes for one vector of output each, transforms them where they are, across lanes, and puts
-// each lane's results in order only at the end, packed as narrow as the output's dtype: one transposition
-// whatever the dtype. The ragged ends of a lane go through the same pass, by way of a buffer.
+// Included once by each kernels_*.cpp. A vector holds the states of LANES lanes. A pass takes the
+// draws of all lanes for one vector of output each, transforms them where they are, across lanes,
+// and puts each lane's results in order only at the end, packed as narrow as the output's dtype:
+// one transposition whatever the dtype. The ragged ends of a lane go through the same pass, by way
+// of a buffer.
 //
 // CHAINS groups of lanes run in one loop: a group's step waits 6 operations for its own result.
 
@@ -45,7 +46,8 @@ struct AffineVector {
   V clamped(V value) const { return min(max((*this)(value), smallest), largest); }
 };
 
-// ---- Distributions. Those of float32 and narrower say what a draw gives by `pair` (two values a draw)
+// ---- Distributions. Those of float32 and narrower say what a draw gives by `pair` (two values a
+// draw)
 // ---- or `single`; those of float64 by `vectors`: the values of the next LANES steps.
 
 struct UniformF32 {
@@ -90,7 +92,9 @@ struct Probabilities {
         upper(splat<F64>(p.upper)),
         centre(splat<F64>(p.centre)) {}
 
-  F64 tail(F64 part) const { return min(fma(part, tail_step, lower), fma(n - part, tail_step, upper)); }
+  F64 tail(F64 part) const {
+    return min(fma(part, tail_step, lower), fma(n - part, tail_step, upper));
+  }
   F64 from_median(F64 part) const { return fma(part - half_n, step, centre); }
 };
 
@@ -194,8 +198,8 @@ struct ToBfloat16 {
   }
 };
 
-// A format of EXPONENT_BITS and MANTISSA_BITS whose values of magnitude MAXIMUM_BITS (as float32) and
-// above take the code of that magnitude.
+// A format of EXPONENT_BITS and MANTISSA_BITS whose values of magnitude MAXIMUM_BITS (as float32)
+// and above take the code of that magnitude.
 template <int EXPONENT_BITS, int MANTISSA_BITS, uint32_t MAXIMUM_BITS>
 struct ToNarrow {
   static constexpr int BITS = 1 + EXPONENT_BITS + MANTISSA_BITS;
@@ -220,7 +224,7 @@ struct ToNarrow {
   }
 };
 
-using ToFloat16 = ToNarrow<5, 10, 0x47800000>;     // 65536 takes the code of infinity
+using ToFloat16 = ToNarrow<5, 10, 0x47800000>;      // 65536 takes the code of infinity
 using ToFloat8E4M3FN = ToNarrow<4, 3, 0x43E00000>;  // 448, the largest
 using ToFloat8E5M2 = ToNarrow<5, 2, 0x47600000>;    // 57344, the largest
 
@@ -238,7 +242,8 @@ inline U32 draw_codes(const Transform& transform, U64 a, U64 b) {
   }
 }
 
-// `draws` fill a 64-bit unit of each lane: the codes of steps i and i + DRAWS / 2 share a word's bits.
+// `draws` fill a 64-bit unit of each lane: the codes of steps i and i + DRAWS / 2 share a word's
+// bits.
 template <class Output, int DRAWS, int I = 0, class Transform>
 inline U32 unit(const Transform& transform, const U64 (&draws)[DRAWS]) {
   constexpr int WORDS = DRAWS / 2;
@@ -280,7 +285,8 @@ inline void store_edge(const U64& row, char* origin, size_t offset, size_t begin
   char buffer[VECTOR_BYTES];
   store(buffer, row);
   const size_t first = begin > offset ? begin - offset : 0;
-  const size_t last = end > offset ? (end - offset < VECTOR_BYTES ? end - offset : VECTOR_BYTES) : 0;
+  const size_t last =
+      end > offset ? (end - offset < VECTOR_BYTES ? end - offset : VECTOR_BYTES) : 0;
   if (first < last) memcpy(origin + offset + first, buffer + first, last - first);
 }
 
@@ -317,9 +323,9 @@ void sample(const Parameters& parameters, const Lanes& lanes) {
 }
 
 // In the order of Dtype.
-#define FANIN_ROW(F64_TRANSFORM, F32_TRANSFORM) \
-  {sample<F64_TRANSFORM, ToFloat64>, sample<F32_TRANSFORM, ToFloat32>, \
-   sample<F32_TRANSFORM, ToFloat16>, sample<F32_TRANSFORM, ToBfloat16>, \
+#define FANIN_ROW(F64_TRANSFORM, F32_TRANSFORM)                              \
+  {sample<F64_TRANSFORM, ToFloat64>,      sample<F32_TRANSFORM, ToFloat32>,  \
+   sample<F32_TRANSFORM, ToFloat16>,      sample<F32_TRANSFORM, ToBfloat16>, \
    sample<F32_TRANSFORM, ToFloat8E4M3FN>, sample<F32_TRANSFORM, ToFloat8E5M2>}
 
 constexpr fanin::KernelTable KERNELS = {

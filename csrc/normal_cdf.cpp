@@ -1,8 +1,8 @@
-// Phi(-x) = erfc(x / sqrt 2) / 2, from one Chebyshev-like polynomial of (1 + 2y) exp(y^2) erfc(y) on the
-// whole half line (Shepherd and Laframboise, Math. Comp. 36, 1981); near 0 from the Maclaurin series of
-// Phi(x) - 1/2, which keeps its relative precision there. Moments by Gauss-Legendre quadrature: the closed
-// forms cancel in narrow and in far intervals. Own arithmetic throughout, never the C library's erfc and exp,
-// whose bits change with its version.
+// Phi(-x) = erfc(x / sqrt 2) / 2, from one Chebyshev-like polynomial of (1 + 2y) exp(y^2) erfc(y)
+// on the whole half line (Shepherd and Laframboise, Math. Comp. 36, 1981); near 0 from the
+// Maclaurin series of Phi(x) - 1/2, which keeps its relative precision there. Moments by
+// Gauss-Legendre quadrature: the closed forms cancel in narrow and in far intervals. Own arithmetic
+// throughout, never the C library's erfc and exp, whose bits change with its version.
 #include "normal_cdf.h"
 
 #include <math.h>
@@ -27,8 +27,8 @@ double polynomial(const double (&c)[N], double x) {
 double exp_negative(double x) {
   if (x < -746) return 0;
   const double n = floor(fused_multiply_add(x, 1.4426950408889634074, 0.5));
-  const double r = fused_multiply_add(
-      -n, polynomials::LN2_LO, fused_multiply_add(-n, polynomials::LN2_HI, x));
+  const double r =
+      fused_multiply_add(-n, polynomials::LN2_LO, fused_multiply_add(-n, polynomials::LN2_HI, x));
   const double exp_r = 1 + fused_multiply_add(r * r, polynomial(polynomials::EXP_F64, r), r);
   return ldexp(exp_r, static_cast<int>(n));
 }
@@ -62,14 +62,12 @@ double from_median(double x) {
 
 // Gauss-Legendre of 16 points on [-1, 1]: the positive half.
 constexpr int POINTS = 8;
-constexpr double NODES[POINTS] = {0.0950125098376374402, 0.2816035507792589132,
-                                  0.4580167776572273863, 0.6178762444026437484,
-                                  0.7554044083550030339, 0.8656312023878317439,
-                                  0.9445750230732325761, 0.9894009349916499326};
-constexpr double WEIGHTS[POINTS] = {0.1894506104550684963, 0.1826034150449235889,
-                                    0.1691565193950025382, 0.1495959888165767321,
-                                    0.1246289712555338720, 0.0951585116824927848,
-                                    0.0622535239386478929, 0.0271524594117540949};
+constexpr double NODES[POINTS] = {
+    0.0950125098376374402, 0.2816035507792589132, 0.4580167776572273863, 0.6178762444026437484,
+    0.7554044083550030339, 0.8656312023878317439, 0.9445750230732325761, 0.9894009349916499326};
+constexpr double WEIGHTS[POINTS] = {
+    0.1894506104550684963, 0.1826034150449235889, 0.1691565193950025382, 0.1495959888165767321,
+    0.1246289712555338720, 0.0951585116824927848, 0.0622535239386478929, 0.0271524594117540949};
 
 }  // namespace
 

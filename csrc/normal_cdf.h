@@ -3,14 +3,17 @@
 
 namespace fanin {
 
-// The probability of z <= x, z standard normal: relative error below 1e-15 also far in the lower tail.
+// The probability of z <= x, z standard normal: relative error below 1e-15 also far in the lower
+// tail.
 double normal_cdf(double x);
 
-// What lies inside and outside of [low, high] of the standard normal, low <= high, possibly infinite.
+// What lies inside and outside of [low, high] of the standard normal, low <= high, possibly
+// infinite.
 struct Truncation {
-  double lower, upper;  // the probabilities below low and above high, each to its own relative precision
-  double mass;          // between them
-  double centre;        // the probability's middle, from the median: (lower - upper) / 2
+  double lower,
+      upper;      // the probabilities below low and above high, each to its own relative precision
+  double mass;    // between them
+  double centre;  // the probability's middle, from the median: (lower - upper) / 2
 };
 Truncation truncation(double low, double high);
 

@@ -16,9 +16,9 @@ namespace {
 struct Format {
   const char* name;
   size_t item_size;
-  int mantissa_bits;        // stored, without the leading 1
-  int smallest_exponent;    // of a normal value
-  double largest;           // finite
+  int mantissa_bits;      // stored, without the leading 1
+  int smallest_exponent;  // of a normal value
+  double largest;         // finite
 };
 
 constexpr Format FORMATS[DTYPES] = {{"float64", 8, 52, -1022, 0x1.fffffffffffffp1023},
@@ -30,8 +30,8 @@ constexpr Format FORMATS[DTYPES] = {{"float64", 8, 52, -1022, 0x1.fffffffffffffp
 
 const Format& format(Dtype dtype) { return FORMATS[static_cast<int>(dtype)]; }
 
-// Where the float32 way of the truncated normal ends: the smallest probability of an interval that begins
-// farther out, 2^-33 of its whole, would be a float32 subnormal.
+// Where the float32 way of the truncated normal ends: the smallest probability of an interval that
+// begins farther out, 2^-33 of its whole, would be a float32 subnormal.
 constexpr double FAR = 11;
 constexpr double FARTHEST = 37;  // Phi(-37) = 6e-300
 // The float64 way keeps tail probabilities times this, out of the subnormals.
@@ -53,11 +53,12 @@ template <class T>
 T round_parameter(const char* name, double value, const char* type) {
   const T rounded = static_cast<T>(value);
   if (isfinite(value) && !isfinite(rounded)) {
-    throw std::invalid_argument(std::string(name) + " = " + text(value) + " is too large for " + type);
+    throw std::invalid_argument(std::string(name) + " = " + text(value) + " is too large for " +
+                                type);
   }
   if (value != 0 && rounded == 0) {
-    throw std::invalid_argument(std::string(name) + " = " + text(value) + " is too small for " + type +
-                                ": it would round to 0");
+    throw std::invalid_argument(std::string(name) + " = " + text(value) + " is too small for " +
+                                type + ": it would round to 0");
   }
   return rounded;
 }
@@ -71,7 +72,8 @@ double round_up(double x, Dtype dtype) {
   if (x > f.largest) return std::numeric_limits<double>::infinity();
   if (x < -f.largest) return -f.largest;
   const int exponent = x == 0 ? f.smallest_exponent : ilogb(x);
-  const int unit = (exponent > f.smallest_exponent ? exponent : f.smallest_exponent) - f.mantissa_bits;
+  const int unit =
+      (exponent > f.smallest_exponent ? exponent : f.smallest_exponent) - f.mantissa_bits;
   return ceil(x * power_of_two(-unit)) * power_of_two(unit) + 0.0;  // + 0.0: never -0
 }
 

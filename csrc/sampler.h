@@ -12,9 +12,9 @@ size_t item_size(Dtype dtype);
 
 class Sampler {
  public:
-  // Each throws std::invalid_argument where a parameter leaves the range of the computing type (float64
-  // for float64, float32 for the others), or where no value of the dtype lies in the bounds. All else
-  // is the caller's to check: finite parameters, std >= 0, low < high.
+  // Each throws std::invalid_argument where a parameter leaves the range of the computing type
+  // (float64 for float64, float32 for the others), or where no value of the dtype lies in the
+  // bounds. All else is the caller's to check: finite parameters, std >= 0, low < high.
   static Sampler constant(double value, Dtype dtype);
   static Sampler uniform(double low, double high, Dtype dtype);
   static Sampler normal(double mean, double std, Dtype dtype);
@@ -29,7 +29,8 @@ class Sampler {
   Distribution distribution() const { return distribution_; }
   const Parameters& parameters() const { return parameters_; }
 
-  // A unit is the smallest number of elements that begins with a draw of its own: 2 for pairs, else 1.
+  // A unit is the smallest number of elements that begins with a draw of its own: 2 for pairs,
+  // else 1.
   uint64_t unit_elements() const { return unit_elements_; }
   uint64_t unit_draws() const { return unit_draws_; }
   // How many draws a matrix of `elements` takes.

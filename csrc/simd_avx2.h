@@ -112,12 +112,8 @@ inline Mask32 less(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)};
 inline Mask64 less(F64 a, F64 b) { return {_mm256_cmp_pd(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask32 top_bit(U32 a) { return {_mm256_castsi256_ps(a.v)}; }  // all that a blend looks at
 inline Mask64 top_bit(U64 a) { return {_mm256_castsi256_pd(a.v)}; }
-inline F32 select(Mask32 mask, F32 yes, F32 no) {
-  return {_mm256_blendv_ps(no.v, yes.v, mask.v)};
-}
-inline F64 select(Mask64 mask, F64 yes, F64 no) {
-  return {_mm256_blendv_pd(no.v, yes.v, mask.v)};
-}
+inline F32 select(Mask32 mask, F32 yes, F32 no) { return {_mm256_blendv_ps(no.v, yes.v, mask.v)}; }
+inline F64 select(Mask64 mask, F64 yes, F64 no) { return {_mm256_blendv_pd(no.v, yes.v, mask.v)}; }
 inline U32 select(Mask32 mask, U32 yes, U32 no) {
   return bits(select(mask, from_bits(yes), from_bits(no)));
 }
@@ -144,11 +140,6 @@ inline U32 high_words(U64 a, U64 b) {
 inline F32 round_to_f32(F64 a, F64 b) {
   const __m128 even = _mm256_cvtpd_ps(a.v), odd = _mm256_cvtpd_ps(b.v);
   return {_mm256_set_m128(_mm_unpackhi_ps(even, odd), _mm_unpacklo_ps(even, odd))};
-}
-inline void widen(F32 a, F64& even, F64& odd) {
-  const __m256 apart = _mm256_permutevar8x32_ps(a.v, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
-  even = {_mm256_cvtps_pd(_mm256_castps256_ps128(apart))};
-  odd = {_mm256_cvtps_pd(_mm256_extractf128_ps(apart, 1))};
 }
 
 inline void transpose(U64 (&rows)[LANES]) {

@@ -1,12 +1,14 @@
-// The vector vocabulary of the kernels (see simd_baseline.h) in AVX-512 (F, DQ, BW, VL): eight 64-bit
-// elements. With FANIN_SIMDE the intrinsics are those of SIMD Everywhere, which run on any CPU: so the
-// bits of this file are tested where there is no AVX-512.
+// The vector vocabulary of the kernels (see simd_baseline.h) in AVX-512 (F, DQ, BW, VL): eight
+// 64-bit elements. With FANIN_SIMDE the intrinsics are those of SIMD Everywhere, which run on any
+// CPU: so the bits of this file are tested where there is no AVX-512.
 #pragma once
 
 #ifdef FANIN_SIMDE
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
 #include <simde/x86/fma.h>
+
+#include "simde_gaps.h"
 #else
 #include <immintrin.h>
 #endif
@@ -149,22 +151,16 @@ inline U32 high_words(U64 a, U64 b) {
 inline F32 round_to_f32(F64 a, F64 b) {
   const __m512 even = _mm512_castps256_ps512(_mm512_cvtpd_ps(a.v));
   const __m512 odd = _mm512_castps256_ps512(_mm512_cvtpd_ps(b.v));
-  const __m512i order =
-      _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   return {_mm512_permutex2var_ps(even, order, odd)};
-}
-inline void widen(F32 a, F64& even, F64& odd) {
-  const __m512i evens_first =
-      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-  const __m512 apart = _mm512_permutexvar_ps(evens_first, a.v);
-  even = {_mm512_cvtps_pd(_mm512_castps512_ps256(apart))};
-  odd = {_mm512_cvtps_pd(_mm512_extractf32x8_ps(apart, 1))};
 }
 
 // Blocks of 128 bits: rows[i] = blocks {a.i, b.i, c.i, d.i}.
 inline void transpose_blocks(__m512i a, __m512i b, __m512i c, __m512i d, __m512i (&rows)[4]) {
-  const __m512i ab_low = _mm512_shuffle_i32x4(a, b, 0x44), ab_high = _mm512_shuffle_i32x4(a, b, 0xEE);
-  const __m512i cd_low = _mm512_shuffle_i32x4(c, d, 0x44), cd_high = _mm512_shuffle_i32x4(c, d, 0xEE);
+  const __m512i ab_low = _mm512_shuffle_i32x4(a, b, 0x44),
+                ab_high = _mm512_shuffle_i32x4(a, b, 0xEE);
+  const __m512i cd_low = _mm512_shuffle_i32x4(c, d, 0x44),
+                cd_high = _mm512_shuffle_i32x4(c, d, 0xEE);
   rows[0] = _mm512_shuffle_i32x4(ab_low, cd_low, 0x88);
   rows[1] = _mm512_shuffle_i32x4(ab_low, cd_low, 0xDD);
   rows[2] = _mm512_shuffle_i32x4(ab_high, cd_high, 0x88);

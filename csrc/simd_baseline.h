@@ -1,8 +1,9 @@
 // The vector vocabulary of the kernels, in plain C++: two 64-bit or four 32-bit elements.
 //
-// What every simd_*.h gives: U64, U32, F32, F64 with operators, shifts, fma, select by a mask, and the
-// few moves between lanes that put draws in order. kernels.inl is written in it alone. Here every
-// operation is a loop that compilers turn into the vectors that every CPU of the architecture has.
+// What every simd_*.h gives: U64, U32, F32, F64 with operators, shifts, fma, select by a mask, and
+// the few moves between lanes that put draws in order. kernels.inl is written in it alone. Here
+// every operation is a loop that compilers turn into the vectors that every CPU of the architecture
+// has.
 #pragma once
 
 #include <math.h>
@@ -62,8 +63,8 @@ inline U64 load(const uint64_t* p) {
 }
 inline void store(void* p, const U64& a) { memcpy(p, &a, sizeof a); }
 
-#define FANIN_OPERATOR(V, T, OP) \
-  inline V operator OP(const V& a, const V& b) { \
+#define FANIN_OPERATOR(V, T, OP)                          \
+  inline V operator OP(const V& a, const V& b) {          \
     return map<T>(a, b, [](T x, T y) { return x OP y; }); \
   }
 FANIN_OPERATOR(U64, uint64_t, ^)
@@ -180,13 +181,6 @@ inline F32 round_to_f32(const F64& a, const F64& b) {
   }
   return result;
 }
-// The inverse: the even elements of a float32 vector, and the odd ones, as float64.
-inline void widen(const F32& a, F64& even, F64& odd) {
-  for (int i = 0; i < LANES; ++i) {
-    even.v[i] = a.v[2 * i];
-    odd.v[i] = a.v[2 * i + 1];
-  }
-}
 inline U64 as_u64(const U32& a) {
   U64 result;
   memcpy(&result, &a, sizeof result);
@@ -200,8 +194,8 @@ inline void transpose(U64 (&rows)[LANES]) {
   rows[1].v[0] = first.v[1];
 }
 
-// even[p] and odd[p] hold, for steps 2p and 2p + 1 side by side, the two values of each lane's draw.
-// rows[lane] becomes the values of that lane in order.
+// even[p] and odd[p] hold, for steps 2p and 2p + 1 side by side, the two values of each lane's
+// draw. rows[lane] becomes the values of that lane in order.
 inline void interleave(const F32 (&even)[LANES / 2], const F32 (&odd)[LANES / 2],
                        U64 (&rows)[LANES]) {
   for (int lane = 0; lane < LANES; ++lane) {

@@ -1,9 +1,9 @@
-// a * b + c, rounded once (IEEE 754 fusedMultiplyAdd): the instruction where the file is compiled for
-// one, else exact arithmetic. Never the C library's: its speed and bits are its own affair.
+// a * b + c, rounded once (IEEE 754 fusedMultiplyAdd): the instruction where the file is compiled
+// for one, else exact arithmetic. Never the C library's: its speed and bits are its own affair.
 //
 // The software way is Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved
-// algorithms using rounding to odd", IEEE Trans. Computers 57 (2008): add exactly, round the tail to
-// odd, round once to nearest.
+// algorithms using rounding to odd", IEEE Trans. Computers 57 (2008): add exactly, round the tail
+// to odd, round once to nearest.
 #pragma once
 
 #include <stdint.h>
@@ -30,7 +30,8 @@ inline Sum two_sum(double a, double b) {
   return {value, (a - (value - shadow)) + (b - shadow)};
 }
 
-// Dekker's product by Veltkamp's splitting: exact unless the splitting or the error term leave the range.
+// Dekker's product by Veltkamp's splitting: exact unless the splitting or the error term leave the
+// range.
 inline Sum two_product(double a, double b) {
   constexpr double SPLITTER = 134217729.0;  // 2^27 + 1
   const double wide_a = SPLITTER * a, wide_b = SPLITTER * b;
@@ -127,8 +128,8 @@ inline double round_to_double(Wide mantissa, int exponent) {
   return result * power_of_two(exponent);
 }
 
-// Exact integer arithmetic, for arguments near the ends of float64's range, where the error terms of
-// the short way would underflow or the splitting overflow. All arguments are finite.
+// Exact integer arithmetic, for arguments near the ends of float64's range, where the error terms
+// of the short way would underflow or the splitting overflow. All arguments are finite.
 __attribute__((noinline)) inline double fused_multiply_add_exact(double a, double b, double c) {
   if (a == 0 || b == 0) return a * b + c;
   if (c == 0) return a * b;

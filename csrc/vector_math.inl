@@ -1,8 +1,9 @@
 // ln, sin and cos, and the normal quantile, on the vectors of one instruction set.
 //
-// Included once by each kernels_*.cpp, after its simd_*.h. Only IEEE operations and fma, in the order
-// written: that is what makes the bits the same everywhere. Polynomials in Horner's order: the fewest
-// operations, and the many vectors in flight hide their latency. Coefficients: polynomials.h.
+// Included once by each kernels_*.cpp, after its simd_*.h. Only IEEE operations and fma, in the
+// order written: that is what makes the bits the same everywhere. Polynomials in Horner's order:
+// the fewest operations, and the many vectors in flight hide their latency. Coefficients:
+// polynomials.h.
 
 namespace {
 
@@ -51,12 +52,13 @@ inline F64 ln(F64 x) {
 
 // cos and sin of 2 pi (h 2^23 + (low >> 9) + 1/2) / 2^24, h the bit 0 of `high`.
 //
-// With a quarter turn as unit the angle is q + t, q the nearest integer, |t| <= 1/2: low << 1 read as a
-// signed number is t, and low + 2^30 carries into q, whose bit 0 swaps the two and bit 1 turns them round.
+// With a quarter turn as unit the angle is q + t, q the nearest integer, |t| <= 1/2: low << 1 read
+// as a signed number is t, and low + 2^30 carries into q, whose bit 0 swaps the two and bit 1 turns
+// them round.
 inline void cos_sin(U32 high, U32 low, F32& cosine, F32& sine) {
   const U32 doubled = shift_left<1>(low);
-  const F32 t = fma(from_signed(shift_right_signed<10>(doubled)), splat<F32>(0x1p-22f),
-                    splat<F32>(0x1p-23f));
+  const F32 t =
+      fma(from_signed(shift_right_signed<10>(doubled)), splat<F32>(0x1p-22f), splat<F32>(0x1p-23f));
   const F32 t2 = t * t;
   const F32 sin_t = t * polynomial(poly::SIN_F32, t2);
   const F32 cos_t = polynomial(poly::COS_F32, t2);
@@ -81,8 +83,8 @@ inline void cos_sin(U64 x, F64& cosine, F64& sine) {
   const F64 cos_t = polynomial(poly::COS_F64, t2);
   const U64 nearest = x + splat<U64>(uint64_t{1} << 61);
   const Mask64 swap = top_bit(shift_left<1>(nearest));
-  cosine = from_bits(bits(select(swap, sin_t, cos_t)) ^
-                     ((nearest ^ shift_left<1>(nearest)) & sign_bit));
+  cosine =
+      from_bits(bits(select(swap, sin_t, cos_t)) ^ ((nearest ^ shift_left<1>(nearest)) & sign_bit));
   sine = from_bits(bits(select(swap, cos_t, sin_t)) ^ (nearest & sign_bit));
 }
 
@@ -107,9 +109,9 @@ constexpr double CENTRE = 0.425;
 // probability `tail` (the smaller of the two).
 //
 // As in Giles, "Approximating the erfinv function" (GPU Computing Gems 2, 2011): z / (2 p - 1) is
-// smooth in w = -ln(4 p (1 - p)) for all but the outermost 1 in 400, and z in sqrt(w) there. His 2 p - 1 loses
-// the upper tail; here both tails come from their own probability. Rational approximations
-// (Wichura's AS 241) cost a division and two branches more.
+// smooth in w = -ln(4 p (1 - p)) for all but the outermost 1 in 400, and z in sqrt(w) there. His 2
+// p - 1 loses the upper tail; here both tails come from their own probability. Rational
+// approximations (Wichura's AS 241) cost a division and two branches more.
 inline F32 normal_quantile(F32 centre, F32 tail) {
   const F32 one = splat<F32>(1.0f);
   const U32 sign = bits(centre) & splat<U32>(uint32_t{1} << 31);
@@ -121,7 +123,8 @@ inline F32 normal_quantile(F32 centre, F32 tail) {
   const F32 four_p_q = select(near, fma(splat<F32>(0.0f) - twice, twice, one),
                               fma(splat<F32>(0.0f) - four, tail, four));
   const F32 w = ln<-1, 0>(four_p_q);
-  const F32 z = x * polynomial(poly::PROBIT_CENTRE_F32, w - splat<F32>(poly::PROBIT_CENTRE_ORIGIN_F32));
+  const F32 z =
+      x * polynomial(poly::PROBIT_CENTRE_F32, w - splat<F32>(poly::PROBIT_CENTRE_ORIGIN_F32));
   const Mask32 central = less(w, splat<F32>(poly::PROBIT_CENTRE_END_F32));
   if (all(central)) return z;
   const F32 z_tail = quantile_tail(w, poly::PROBIT_TAIL_END_F32, poly::PROBIT_TAIL_ORIGIN_F32,
@@ -140,7 +143,8 @@ inline F64 normal_quantile(F64 centre, F64 tail) {
   const F64 near_p_q = fma(splat<F64>(0.0) - twice, twice, one) * splat<F64>(0x1p64);
   const F64 far_p_q = tail * splat<F64>(4.0) * fma(splat<F64>(-0x1p-64), tail, one);
   const F64 w = ln<-1, 64>(select(near, near_p_q, far_p_q));
-  const F64 z = x * polynomial(poly::PROBIT_CENTRE_F64, w - splat<F64>(poly::PROBIT_CENTRE_ORIGIN_F64));
+  const F64 z =
+      x * polynomial(poly::PROBIT_CENTRE_F64, w - splat<F64>(poly::PROBIT_CENTRE_ORIGIN_F64));
   const Mask64 central = less(w, splat<F64>(poly::PROBIT_CENTRE_END_F64));
   if (all(central)) return z;
   const F64 z_tail = quantile_tail(w, poly::PROBIT_TAIL_END_F64, poly::PROBIT_TAIL_ORIGIN_F64,

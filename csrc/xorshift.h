@@ -1,9 +1,10 @@
 // xorshift64*: the generator, and how to reach any place of its cycle.
 //
-// Marsaglia's xorshift with the shifts (12, 25, 27), its output multiplied by a constant (Vigna, "An
-// experimental exploration of Marsaglia's xorshift generators, scrambled", 2016). A step is linear
-// over GF(2), so n steps are one 64x64 bit matrix: any place is reached through the powers A^(2^k).
-// The characteristic polynomial is primitive: all nonzero states form one cycle of 2^64 - 1.
+// Marsaglia's xorshift with the shifts (12, 25, 27), its output multiplied by a constant (Vigna,
+// "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016). A step is
+// linear over GF(2), so n steps are one 64x64 bit matrix: any place is reached through the powers
+// A^(2^k). The characteristic polynomial is primitive: all nonzero states form one cycle of 2^64
+// - 1.
 #pragma once
 
 #include <array>
