@@ -33,7 +33,8 @@ def run(capsys):
 
 
 def _process(*arguments, **options):
-    options = {"capture_output": True, "text": True, **options}
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    options = {"capture_output": True, "text": True, "env": environment, **options}
     return subprocess.run([sys.executable, "-m", "fanin", *arguments], check=False, **options)
 
 
@@ -315,10 +316,11 @@ def test_the_module_is_the_command(config, tmp_path):
     assert _process("init", "gpt2").returncode == 2
 
 
-def test_a_reader_may_stop_reading():
+@pytest.mark.parametrize("arguments", [["plan", "gpt2"], ["--help"]])
+def test_a_reader_may_stop_reading(arguments):
     reading, writing = os.pipe()
     os.close(reading)
-    run = _process("plan", "gpt2", capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+    run = _process(*arguments, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (run.returncode, run.stderr) == (141, "")
 

@@ -9,7 +9,6 @@ what the first one did not.
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +25,6 @@ from fanin.threads import thread_count
 
 if TYPE_CHECKING:
     from fanin import _core
-    from fanin.initializers import Initializer
     from fanin.plan import Plan
 
 
@@ -107,6 +105,18 @@ def write(
         If a tensor cannot be written: its name, or no value of the dtype fits its initializer.
     OSError
         If the system refuses: no space, no permission. The unfinished file is removed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fanin import families
+    >>> from fanin.checkpoint import write
+    >>> from fanin.plan import make_plan
+    >>> config = {"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 9}
+    >>> plan = make_plan(families.build(config), seed=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [file.name for file in write(plan, folder).files]
+    ['model.safetensors', 'config.json']
     """
     started = time.perf_counter()
     threads = thread_count(threads)
@@ -157,7 +167,7 @@ def _core_tensors(shard: Shard, seed: int) -> list[tuple[int, tuple[int, ...], l
     for entry, offset in zip(shard.entries, shard.offsets, strict=True):
         parts = [
             _core.Part(
-                _sampler(initializer, part.shape, part.layout, entry.dtype),
+                initializer.sampler(part.shape, part.layout, 1, entry.dtype),
                 position(seed, part.name),
                 part.shape,
                 part.start,
@@ -169,13 +179,6 @@ def _core_tensors(shard: Shard, seed: int) -> list[tuple[int, tuple[int, ...], l
         ]
         tensors.append((offset, entry.tensor.shape, parts))
     return tensors
-
-
-@functools.lru_cache(maxsize=256)  # the layers of a model repeat the same few distributions
-def _sampler(
-    initializer: Initializer, shape: tuple[int, ...], layout: str | None, dtype: str
-) -> _core.Sampler:
-    return initializer.sampler(shape, layout, 1, dtype)
 
 
 def _check_room(folder: Path, stale: Sequence[Path], needed: int) -> None:

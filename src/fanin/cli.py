@@ -43,12 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         as a shell says it: 130 for Ctrl-C, 143 for SIGTERM, 141 if stdout was closed early.
     """
     try:
-        arguments = _parser().parse_args(argv)
-        with _termination():
-            arguments.run(arguments)
-        sys.stdout.flush()
-    except SystemExit as stop:  # argparse, after help or a usage error
-        return stop.code if isinstance(stop.code, int) else DONE
+        code = _run(argv)
+        print(end="", flush=True)  # here, where an error is still an exit code
     except KeyboardInterrupt:
         return _fail("interrupted", 128 + signal.SIGINT)
     except _Terminated as terminated:
@@ -64,6 +60,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("out of memory")
     except (ValueError, ImportError) as error:
         return _fail(str(error))
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as stop:  # after help, the version or a usage error
+        return stop.code if isinstance(stop.code, int) else DONE
+    with _termination():
+        arguments.run(arguments)
     return DONE
 
 
@@ -267,7 +273,7 @@ class _ProgressBar:
 
     def show(self, done: int, total: int) -> None:
         if self._bar is None:
-            if not sys.stderr.isatty():
+            if sys.stderr is None or not sys.stderr.isatty():
                 return
             from tqdm import tqdm
 
