@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeAlias
 
 Shape: TypeAlias = int | Sequence[int]
 
@@ -50,7 +50,7 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int from `low` to `high`; TypeError unless it is an integer."""
     if type(value) is not int:
         plain = _plain(value)
-        if isinstance(plain, bool) or not isinstance(plain, SupportsIndex):
+        if isinstance(plain, bool) or not hasattr(plain, "__index__"):
             raise TypeError(f"{name} must be an integer, got {value!r}")
         value = operator.index(plain)
     if value < low or (high is not None and value > high):
@@ -61,31 +61,24 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
 
 def flag(name: str, value: Any) -> bool:
     """Return `value` as a bool; TypeError for anything else."""
-    plain = _plain(value)
+    plain = value if type(value) is bool else _plain(value)
     if not isinstance(plain, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return plain
 
 
-def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+def choice(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return `value` when it is one of the `allowed` words."""
-    if isinstance(value, str) and value in (words := tuple(allowed)):
-        return value
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
-    raise ValueError(unknown(name, value, words))
+    if value not in allowed:
+        raise ValueError(unknown(name, value, allowed))
+    return value
 
 
 def shape_tuple(shape: Any) -> tuple[int, ...]:
     """Return a shape, given as an int or a sequence of ints, as a tuple of ints >= 0."""
-    if isinstance(shape, SupportsIndex) and not isinstance(shape, Sequence):
-        shape = (shape,)
-    try:
-        axes = tuple(shape)
-    except TypeError:
-        raise TypeError(f"shape must be an integer or a tuple of integers, got {shape!r}") from None
-    if isinstance(shape, str | bytes):
-        raise TypeError(f"shape must be an integer or a tuple of integers, got {shape!r}")
+    axes = shape if type(shape) is tuple else _axes(shape)
     for size in axes:
         if type(size) is not int or size < 0:
             axes = tuple(integer(f"an axis of shape {shape!r}", size, low=0) for size in axes)
@@ -101,6 +94,17 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(given.lower(), words, n=1)
     hint = f" did you mean {nearest[0]!r}?" if nearest else ""
     return f"unknown {kind} {given!r};{hint} allowed: {', '.join(words)}"
+
+
+def _axes(shape: Any) -> tuple[Any, ...]:
+    if isinstance(shape, str | bytes | dict | set):
+        raise TypeError(f"shape must be an integer or a tuple of integers, got {shape!r}")
+    if hasattr(shape, "__index__") and not hasattr(shape, "__len__"):
+        return (shape,)
+    try:
+        return tuple(shape)
+    except TypeError:
+        raise TypeError(f"shape must be an integer or a tuple of integers, got {shape!r}") from None
 
 
 def _plain(value: Any) -> Any:

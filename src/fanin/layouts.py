@@ -8,7 +8,6 @@ guessing the order from the shape is how fans come out swapped; here the letters
 
 from __future__ import annotations
 
-import math
 import re
 from functools import lru_cache
 
@@ -54,10 +53,10 @@ def fans(shape: Shape, layout: str | None = None, groups: int = 1) -> tuple[int,
     """
     axes = shape_tuple(shape)
     letters = resolve_layout(axes, layout)
-    inputs, outputs, kernel = (
-        math.prod(size for size, letter in zip(axes, letters, strict=True) if letter == of)
-        for of in "iok"
-    )
+    size = {"i": 1, "o": 1, "k": 1, "b": 1}
+    for letter, axis in zip(letters, axes, strict=True):
+        size[letter] *= axis
+    inputs, outputs, kernel = size["i"], size["o"], size["k"]
     if groups != 1 or type(groups) is not int:
         groups = integer("groups", groups, low=1)
         if _is_transposed(letters):

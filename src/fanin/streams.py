@@ -1,9 +1,9 @@
 """Where a matrix starts on the generator's cycle: `position(seed, name)`.
 
 Every logical matrix is an interval of the one cycle of xorshift64* (period 2**64 - 1). A keyed hash
-of its name puts the start there, so that a matrix keeps its values when others are added, renamed or
-drawn in another order, and no state is kept anywhere. BLAKE2b because it is keyed, personalised and
-in Python's standard library (RFC 7693).
+of its name puts the start there, so that a matrix keeps its values when others are added, renamed
+or drawn in another order, and no state is kept anywhere. BLAKE2b because it is keyed, personalised
+and in Python's standard library (RFC 7693).
 """
 
 from __future__ import annotations

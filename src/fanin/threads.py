@@ -34,7 +34,8 @@ def thread_count(threads: int | None = None) -> int:
         raise ValueError(
             f"FANIN_NUM_THREADS must be an integer from 1 to {_MAX_THREADS}, got {own!r}"
         )
-    # OpenMP allows a list, one number for each level of nesting. Other values are not ours to judge.
+    # OpenMP allows a list, one number for each level of nesting. Other values are not ours to
+    # judge.
     openmp = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if openmp.isdecimal() and int(openmp) > 0:
         return min(int(openmp), _MAX_THREADS)
@@ -43,10 +44,8 @@ def thread_count(threads: int | None = None) -> int:
 
 def available_cpus() -> int:
     """CPUs this process may use: its affinity, and at most its control group's quota."""
-    if hasattr(os, "sched_getaffinity"):
-        cpus = len(os.sched_getaffinity(0))
-    else:  # no affinity on this system
-        cpus = os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return max(1, min([cpus, *(math.ceil(quota) for quota in _cgroup_quotas())]))
 
 
@@ -62,8 +61,8 @@ def _cgroup_quotas(root: Path = Path("/")) -> Iterator[float]:
                 yield from _cpus(quota, period)
         elif "cpu" in controllers.split(","):  # version 1
             for group in _group_and_parents(mount / "cpu", path):
-                quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")
-                yield from _cpus(quota, period)
+                quota = _read(group / "cpu.cfs_quota_us")
+                yield from _cpus(quota, _read(group / "cpu.cfs_period_us"))
 
 
 def _group_and_parents(mount: Path, path: str) -> Iterator[Path]:

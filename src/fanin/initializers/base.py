@@ -1,0 +1,167 @@
+"""What every initializer can do: tell its standard deviation, give a sampler, fill an array.
+
+An initializer is a value. It knows a distribution, or how to choose one from the fans, and nothing
+of seeds, names or memory; these come with each call, so that one value may serve a whole model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+from fanin import _core, output, streams
+from fanin.arguments import Shape, shape_tuple
+from fanin.layouts import resolve_layout
+from fanin.threads import thread_count
+
+Out = TypeVar("Out")
+
+# Below this many elements the core never starts a thread, and asking how many there are would cost
+# more than the fill.
+_ONE_THREAD = 4096
+
+
+@dataclass(frozen=True)
+class Initializer:
+    """Base of the initializer values: frozen dataclasses that compare, print and parse."""
+
+    text_name: ClassVar[str]
+    """Name in the text form, which is also the name of the function that makes it."""
+
+    uses_fans: ClassVar[bool] = False
+    """True where the distribution depends on the shape through its fans."""
+
+    def resolve(self, shape: Shape, layout: str | None = None, groups: int = 1) -> Initializer:
+        """The initializer with concrete numbers that this one is for a matrix of that shape."""
+        with _core.IeeeEnvironment():
+            return self._resolve(shape, layout, groups)
+
+    def standard_deviation(
+        self, shape: Shape = (), layout: str | None = None, groups: int = 1
+    ) -> float:
+        """Exact standard deviation of the elements, in float64."""
+        with _core.IeeeEnvironment():
+            return self._resolve(shape, layout, groups)._standard_deviation()
+
+    def sampler(self, shape: Shape, layout: str | None, groups: int, dtype: str) -> _core.Sampler:
+        """The core's sampler for a matrix of that global shape and dtype.
+
+        Raises
+        ------
+        ValueError
+            A parameter leaves the range of the dtype's computing type, or no value of the dtype
+            lies within the bounds.
+        """
+        with _core.IeeeEnvironment():
+            return self._resolve(shape, layout, groups)._sampler(dtype)
+
+    def fill(
+        self,
+        out: Out,
+        *,
+        seed: int,
+        name: str = "",
+        layout: str | None = None,
+        groups: int = 1,
+        shape: Shape | None = None,
+        region: tuple[slice, ...] | None = None,
+        threads: int | None = None,
+    ) -> Out:
+        """Fill `out` in place and return it.
+
+        Parameters
+        ----------
+        out : array
+            NumPy array, torch CPU tensor, or anything with a writable buffer of a float dtype; its
+            memory order does not matter and never changes a value.
+        seed : int
+            From 0 to 2**64 - 1.
+        name : str, default ""
+            Name of the matrix. The same seed and name give the same draws: different
+            matrices need different names.
+        layout, groups
+            Of the matrix, as in `fanin.fans`.
+        shape : tuple of int, optional
+            Shape of the whole matrix where `out` is a region of it. Default: that of `out`.
+        region : tuple of slice, optional
+            The part of the matrix that `out` holds, in slices with step 1.
+        threads : int, optional
+            Default: the environment's number, or the CPUs there are.
+
+        Returns
+        -------
+        out
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is not allowed. Nothing has been written then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fanin
+        >>> weight = np.empty((2, 3), dtype=np.float32, order="F")
+        >>> init = fanin.initializers.Constant(0.5)
+        >>> init.fill(weight, seed=0, name="w") is weight
+        True
+        >>> weight
+        array([[0.5, 0.5, 0.5],
+               [0.5, 0.5, 0.5]], dtype=float32)
+        """
+        position = streams.position(seed, name)
+        array, dtype = output.view(out)
+        matrix = _matrix_shape(array.shape, shape, region)
+        if layout is not None and not self.uses_fans:
+            resolve_layout(matrix, layout)
+        start, extent = output.region_bounds(region, matrix)
+        if extent != array.shape:
+            what = "region" if region is not None else "shape"
+            raise ValueError(f"out has shape {array.shape}, but {what} asks for {extent}")
+        sampler = self.sampler(matrix, layout, groups, dtype)
+        if threads is not None or array.size > _ONE_THREAD:
+            threads = thread_count(threads)
+        if array.size > 0:
+            output.announce_write(out)
+            address = array.__array_interface__["data"][0]
+            _core.fill(
+                sampler, position, matrix, start, extent, address, array.strides, threads or 1
+            )
+        return out
+
+    def __str__(self) -> str:
+        """Text that `fanin.initializers.parse` turns into an equal value."""
+        shown = [
+            f"{field.name}={getattr(self, field.name)}"
+            for field in fields(self)
+            if not self._text_omits(field)
+        ]
+        return f"{self.text_name}({', '.join(shown)})" if shown else self.text_name
+
+    def _text_omits(self, field: Field[Any]) -> bool:
+        return bool(getattr(self, field.name) == field.default)
+
+    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Initializer:
+        """What `resolve` returns; like the two below, called in an `IeeeEnvironment`."""
+        return self
+
+    def _standard_deviation(self) -> float:
+        raise NotImplementedError
+
+    def _sampler(self, dtype: str) -> _core.Sampler:
+        raise NotImplementedError
+
+    def _set(self, **values: Any) -> None:
+        """Store checked values in the frozen dataclass."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def _matrix_shape(
+    out: tuple[int, ...], shape: Shape | None, region: tuple[slice, ...] | None
+) -> tuple[int, ...]:
+    if shape is not None:
+        return shape_tuple(shape)
+    if region is not None:
+        raise ValueError("region needs shape=, the shape of the whole matrix")
+    return out

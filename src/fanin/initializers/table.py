@@ -1,0 +1,115 @@
+"""The one table of initializers: every name, and the value it stands for.
+
+The named functions, the text form, the documentation and the tests are made from `TABLE`. To add an
+initializer, write its value class (or a line over one that is there), add it here, and give it a
+function of the same name and arguments in `fanin.functions`.
+
+| name | paper | rule |
+|---|---|---|
+| glorot, xavier | Glorot and Bengio (2010), eq. 12 and 16 | `gain**2 * 2 / (fan_in + fan_out)` |
+| he, kaiming | He et al. (2015), eq. 10 and 14 | `gain**2 / fan`, gain of relu |
+| lecun | LeCun et al. (1998), eq. 16 | `1 / fan_in` |
+| gpt2_residual | Radford et al. (2019), section 2.3 | `(std / sqrt(branches * n_layer))**2` |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from fanin import _core
+from fanin.arguments import flag, integer, nonnegative
+from fanin.gains import Gain, gain
+from fanin.initializers.base import Initializer
+from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
+from fanin.initializers.scaling import Distribution, Mode, TorchLinear, VarianceScaling
+
+
+def zeros() -> Constant:
+    return Constant(0.0)
+
+
+def ones() -> Constant:
+    return Constant(1.0)
+
+
+def glorot_uniform(gain: Gain = 1.0) -> VarianceScaling:
+    return _scaled(gain, "fan_avg", "uniform")
+
+
+def glorot_normal(gain: Gain = 1.0, truncated: bool = False) -> VarianceScaling:
+    return _scaled(gain, "fan_avg", _normal(truncated))
+
+
+def he_uniform(gain: Gain = "relu", mode: Mode = "fan_in") -> VarianceScaling:
+    return _scaled(gain, mode, "uniform")
+
+
+def he_normal(
+    gain: Gain = "relu", mode: Mode = "fan_in", truncated: bool = False
+) -> VarianceScaling:
+    return _scaled(gain, mode, _normal(truncated))
+
+
+def lecun_uniform() -> VarianceScaling:
+    return VarianceScaling(1.0, "fan_in", "uniform")
+
+
+def lecun_normal(truncated: bool = False) -> VarianceScaling:
+    return VarianceScaling(1.0, "fan_in", _normal(truncated))
+
+
+def gpt2_residual(n_layer: int, std: float = 0.02, branches: int = 2) -> Normal:
+    additions = integer("branches", branches, low=1) * integer("n_layer", n_layer, low=1)
+    with _core.IeeeEnvironment():
+        return Normal(0.0, nonnegative("std", std) / math.sqrt(additions))
+
+
+TABLE: dict[str, Callable[..., Initializer]] = {
+    "zeros": zeros,
+    "ones": ones,
+    "constant": Constant,
+    "uniform": Uniform,
+    "normal": Normal,
+    "truncated_normal": TruncatedNormal,
+    "variance_scaling": VarianceScaling,
+    "glorot_uniform": glorot_uniform,
+    "glorot_normal": glorot_normal,
+    "xavier_uniform": glorot_uniform,
+    "xavier_normal": glorot_normal,
+    "he_uniform": he_uniform,
+    "he_normal": he_normal,
+    "kaiming_uniform": he_uniform,
+    "kaiming_normal": he_normal,
+    "lecun_uniform": lecun_uniform,
+    "lecun_normal": lecun_normal,
+    "torch_linear": TorchLinear,
+    "gpt2_residual": gpt2_residual,
+}
+"""Name of each function, and what makes its initializer value from the same arguments."""
+
+
+def _normal(truncated: bool) -> Distribution:
+    return "truncated_normal" if flag("truncated", truncated) else "normal"
+
+
+def _scaled(factor: Gain, mode: Mode, distribution: Distribution) -> VarianceScaling:
+    return VarianceScaling(_scale(gain(factor)), mode, distribution)
+
+
+@lru_cache(maxsize=256)
+def _scale(gain: float) -> float:
+    """The shortest decimal whose square root is the gain: 2.0 for relu.
+
+    Nothing is lost by keeping the square: in IEEE arithmetic `sqrt(gain * gain) == gain`.
+    """
+    with _core.IeeeEnvironment():
+        square = gain * gain
+        for digits in range(1, 17):
+            scale = float(f"{square:.{digits}g}")
+            if math.sqrt(scale) == gain:
+                return scale
+        if math.sqrt(square) != gain:
+            raise ValueError(f"gain must be 0 or from 1e-150 to 1e150, got {gain!r}")
+        return square
