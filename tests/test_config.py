@@ -93,7 +93,10 @@ def test_refuses_an_absurd_size(field, value, shown):
     [
         ({"model_type": None}, "model_type is missing; known: bert, gpt2, llama"),
         ({"model_type": 3}, "model_type is 3"),
-        ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'.*not supported"),
+        (
+            {"model_type": "lama"},
+            "unknown model_type 'lama'; did you mean 'llama'.*not supported yet; fanin.hf",
+        ),
         ({"architectures": "LlamaModel"}, 'architectures is "LlamaModel": must be a list'),
         ({"architectures": [None]}, r"architectures is \[null\]"),
         (

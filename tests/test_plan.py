@@ -187,6 +187,11 @@ def test_an_override_that_cannot_be(text, message):
         plan_of(GPT2, ("transformer.wpe.weight", text))
 
 
+def test_an_override_needs_a_pattern_in_text():
+    with pytest.raises(TypeError, match="pattern of an override must be a string, got 3"):
+        plan_of(GPT2, (3, "zeros"))
+
+
 def test_fans_of_a_vector_are_refused_with_its_name():
     with pytest.raises(ValueError, match=r"^transformer\.ln_f\.bias: .*layout"):
         plan_of(GPT2, ("*.ln_f.bias", "he_normal"))

@@ -36,9 +36,11 @@ def load(config: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = find(config)
     try:
-        if path.stat().st_size > MAX_FILE:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE + 1)
+        if len(text) > MAX_FILE:
             raise ValueError(f"larger than {MAX_FILE} bytes")
-        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+        content = json.loads(text.decode("utf-8-sig"))
     except RecursionError:
         raise ValueError(f"{path}: not a config.json: nested too deeply") from None
     except ValueError as error:  # malformed JSON, not UTF-8, a number of 5000 digits

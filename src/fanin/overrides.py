@@ -26,7 +26,7 @@ def read_overrides(
     overrides: Iterable[tuple[str, str | Initializer]], model: Model
 ) -> tuple[Override, ...]:
     """Return the overrides with their initializers parsed; ValueError if one cannot apply."""
-    read = tuple((pattern, _initializer(pattern, given)) for pattern, given in overrides)
+    read = tuple((_pattern(given), _initializer(given, rule)) for given, rule in overrides)
     names = dict.fromkeys(
         name
         for tensor in model.tensors
@@ -45,6 +45,12 @@ def overriding(overrides: tuple[Override, ...], tensor: Tensor, part: Part) -> I
         if fnmatchcase(part.name, pattern) or fnmatchcase(tensor.name, pattern):
             return initializer
     return None
+
+
+def _pattern(given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"the pattern of an override must be a string, got {given!r}")
+    return given
 
 
 def _initializer(pattern: str, given: str | Initializer) -> Initializer:

@@ -12,7 +12,7 @@ from typing import Any
 from fanin import config as configs
 from fanin.arguments import unknown
 from fanin.families import bert, gpt2, llama
-from fanin.families.family import Family
+from fanin.families.family import PLANNED, Family
 from fanin.model import Model
 
 __all__ = ["FAMILIES", "build", "load"]
@@ -62,7 +62,6 @@ def build(raw: dict[str, Any], source: str = "config.json") -> Model:
         raise ValueError(f"{source}: model_type {problem}; known: {', '.join(sorted(FAMILIES))}")
     if model_type not in FAMILIES:
         raise ValueError(
-            f"{source}: {unknown('model_type', model_type, sorted(FAMILIES))}"
-            " (others are not supported yet)"
+            f"{source}: {unknown('model_type', model_type, sorted(FAMILIES))} ({PLANNED})"
         )
     return FAMILIES[model_type].build(raw, source)

@@ -19,6 +19,9 @@ from fanin.rules import Rules
 
 __all__ = ["COMMON", "Family"]
 
+PLANNED = "others are not supported yet; fanin[hf] will read them through transformers"
+"""What an error about an unknown model adds."""
+
 COMMON: Mapping[str, Field] = {
     "initializer_range": number(0.02),
     "tie_word_embeddings": flag(False),
@@ -74,7 +77,7 @@ class Family:
         if given[0] not in self.architectures:
             raise ValueError(
                 f"{source}: {unknown('architecture', given[0], self.architectures)}"
-                f" (for model_type {self.model_type!r}; others are not supported yet)"
+                f" for model_type {self.model_type!r} ({PLANNED})"
             )
         return str(given[0])
 
