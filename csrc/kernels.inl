@@ -7,6 +7,9 @@
 // of a buffer.
 //
 // CHAINS groups of lanes run in one loop: a group's step waits 6 operations for its own result.
+//
+// Tried, and no help with AVX2: two vectors side by side through every operation. Sixteen registers
+// do not hold them, and the spills cost more than the shorter waits gain.
 
 namespace {
 
@@ -191,10 +194,15 @@ struct ToFloat32 {
 
 struct ToBfloat16 {
   static constexpr int BITS = 16;
-  static U32 code(F32 value) {
+  static U32 code(F32 value) { return shift_right<16>(rounded(value)); }
+  static U32 pair_code(F32 even, F32 odd) { return high_halves(rounded(even), rounded(odd)); }
+
+ private:
+  // The code in the high half, anything in the low one.
+  static U32 rounded(F32 value) {
     const U32 b = bits(value);
     const U32 odd = shift_right<16>(b) & splat<U32>(uint32_t{1});
-    return shift_right<16>(b + splat<U32>(uint32_t{0x7FFF}) + odd);
+    return b + splat<U32>(uint32_t{0x7FFF}) + odd;
   }
 };
 
@@ -222,6 +230,7 @@ struct ToNarrow {
     const Mask32 is_subnormal = top_bit(magnitude - splat<U32>(uint32_t{SMALLEST_NORMAL}));
     return select(is_subnormal, subnormal, normal) | shift_right<32 - BITS>(sign);
   }
+  static U32 pair_code(F32 even, F32 odd) { return code(even) | shift_left<BITS>(code(odd)); }
 };
 
 using ToFloat16 = ToNarrow<5, 10, 0x47800000>;      // 65536 takes the code of infinity
@@ -236,7 +245,7 @@ inline U32 draw_codes(const Transform& transform, U64 a, U64 b) {
   if constexpr (Transform::VALUES_PER_DRAW == 2) {
     F32 even, odd;
     transform.pair(high_words(a, b), low_words(a, b), even, odd);
-    return Output::code(even) | shift_left<Output::BITS>(Output::code(odd));
+    return Output::pair_code(even, odd);
   } else {
     return Output::code(transform.single(a, b));
   }
@@ -280,14 +289,14 @@ inline void pass(const Transform& transform, Generator& generator, U64 (&rows)[L
 
 // ---- A kernel: all passes of all lanes.
 
-// The part of a lane's vector at `offset` that lies in [begin, end).
-inline void store_edge(const U64& row, char* origin, size_t offset, size_t begin, size_t end) {
-  char buffer[VECTOR_BYTES];
-  store(buffer, row);
-  const size_t first = begin > offset ? begin - offset : 0;
-  const size_t last =
-      end > offset ? (end - offset < VECTOR_BYTES ? end - offset : VECTOR_BYTES) : 0;
-  if (first < last) memcpy(origin + offset + first, buffer + first, last - first);
+// What of the lanes' vectors at `offset` lies between their begin and end.
+__attribute__((noinline)) void store_edges(const Lanes& lanes, size_t offset, const char* vectors) {
+  for (int lane = 0; lane < CHAINS * LANES; ++lane, vectors += VECTOR_BYTES) {
+    const size_t begin = lanes.begin[lane] > offset ? lanes.begin[lane] - offset : 0;
+    const size_t left = lanes.end[lane] > offset ? lanes.end[lane] - offset : 0;
+    const size_t end = left < VECTOR_BYTES ? left : VECTOR_BYTES;
+    if (begin < end) memcpy(lanes.origin[lane] + offset + begin, vectors + begin, end - begin);
+  }
 }
 
 template <class Transform, class Output>
@@ -306,19 +315,18 @@ void sample(const Parameters& parameters, const Lanes& lanes) {
   }
   for (size_t offset = 0; offset < end; offset += VECTOR_BYTES) {
     const bool whole = offset >= whole_begin && offset + VECTOR_BYTES <= whole_end;
+    // Destinations of the vectors: the lanes themselves, or a buffer to cut them from.
+    char buffer[CHAINS * LANES * VECTOR_BYTES];
+    char* out[CHAINS * LANES];
+    for (int lane = 0; lane < CHAINS * LANES; ++lane) {
+      out[lane] = whole ? lanes.origin[lane] + offset : buffer + lane * VECTOR_BYTES;
+    }
     for (int chain = 0; chain < CHAINS; ++chain) {
       U64 rows[LANES];
       pass<Output>(transform, generators[chain], rows);
-      const int first = chain * LANES;
-      if (whole) {
-        for (int i = 0; i < LANES; ++i) store(lanes.origin[first + i] + offset, rows[i]);
-      } else {
-        for (int i = 0; i < LANES; ++i) {
-          store_edge(rows[i], lanes.origin[first + i], offset, lanes.begin[first + i],
-                     lanes.end[first + i]);
-        }
-      }
+      for (int i = 0; i < LANES; ++i) store(out[chain * LANES + i], rows[i]);
     }
+    if (!whole) store_edges(lanes, offset, buffer);
   }
 }
 

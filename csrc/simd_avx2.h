@@ -137,6 +137,9 @@ inline U32 low_words(U64 a, U64 b) {
 inline U32 high_words(U64 a, U64 b) {
   return {_mm256_blend_epi32(_mm256_srli_epi64(a.v, 32), b.v, 0b10101010)};
 }
+inline U32 high_halves(U32 a, U32 b) {
+  return {_mm256_blend_epi16(_mm256_srli_epi32(a.v, 16), b.v, 0b10101010)};
+}
 inline F32 round_to_f32(F64 a, F64 b) {
   const __m128 even = _mm256_cvtpd_ps(a.v), odd = _mm256_cvtpd_ps(b.v);
   return {_mm256_set_m128(_mm_unpackhi_ps(even, odd), _mm_unpacklo_ps(even, odd))};

@@ -148,6 +148,9 @@ inline U32 low_words(U64 a, U64 b) {
 inline U32 high_words(U64 a, U64 b) {
   return {_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(a.v, 32), b.v)};
 }
+inline U32 high_halves(U32 a, U32 b) {
+  return {_mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a.v, 16), b.v)};
+}
 inline F32 round_to_f32(F64 a, F64 b) {
   const __m512 even = _mm512_castps256_ps512(_mm512_cvtpd_ps(a.v));
   const __m512 odd = _mm512_castps256_ps512(_mm512_cvtpd_ps(b.v));

@@ -172,6 +172,10 @@ inline U32 low_words(const U64& a, const U64& b) {
 inline U32 high_words(const U64& a, const U64& b) {
   return low_words(shift_right<32>(a), shift_right<32>(b));
 }
+// The high halves of 32-bit words, those of a below those of b.
+inline U32 high_halves(const U32& a, const U32& b) {
+  return map<uint32_t>(a, b, [](uint32_t x, uint32_t y) { return (x >> 16) | (y & 0xFFFF0000); });
+}
 // Two float64 vectors rounded to float32, side by side in the same order.
 inline F32 round_to_f32(const F64& a, const F64& b) {
   F32 result;

@@ -1,20 +1,39 @@
 // ln, sin and cos, and the normal quantile, on the vectors of one instruction set.
 //
 // Included once by each kernels_*.cpp, after its simd_*.h. Only IEEE operations and fma, in the
-// order written: that is what makes the bits the same everywhere. Polynomials in Horner's order:
-// the fewest operations, and the many vectors in flight hide their latency. Coefficients:
-// polynomials.h.
+// order written: that is what makes the bits the same everywhere. Coefficients: polynomials.h.
 
 namespace {
 
 namespace poly = fanin::polynomials;
 
-// SCALE * (c[0] + c[1] x + ...); the scale is a power of two, exact on every coefficient.
+// SCALE * (c[FIRST] + c[FIRST + STEP] y + c[FIRST + 2 STEP] y^2 ...) by Horner's rule.
+template <int SCALE, int FIRST, int STEP, class T, int N, class V>
+inline V horner(const T (&c)[N], V y) {
+  const V lowest = splat<V>(SCALE * c[FIRST]);  // exact: the scale is a power of two
+  if constexpr (FIRST + STEP < N) {
+    return fma(horner<SCALE, FIRST + STEP, STEP>(c, y), y, lowest);
+  } else {
+    return lowest;
+  }
+}
+
+// SCALE * (c[0] + c[1] x + c[2] x^2 ...). The longer, the more independent chains: a pass of a
+// kernel waits for its polynomials, and the vectors in flight beside it hide only part of that.
 template <int SCALE = 1, class T, int N, class V>
 inline V polynomial(const T (&c)[N], V x) {
-  V sum = splat<V>(SCALE * c[N - 1]);
-  for (int i = N - 2; i >= 0; --i) sum = fma(sum, x, splat<V>(SCALE * c[i]));
-  return sum;
+  if constexpr (N <= 5) {
+    return horner<SCALE, 0, 1>(c, x);
+  } else if constexpr (N <= 10) {
+    const V x2 = x * x;
+    return fma(horner<SCALE, 1, 2>(c, x2), x, horner<SCALE, 0, 2>(c, x2));
+  } else {
+    const V x2 = x * x;
+    const V x4 = x2 * x2;
+    const V low = fma(horner<SCALE, 1, 4>(c, x4), x, horner<SCALE, 0, 4>(c, x4));
+    const V high = fma(horner<SCALE, 3, 4>(c, x4), x, horner<SCALE, 2, 4>(c, x4));
+    return fma(high, x2, low);
+  }
 }
 
 // SCALE * ln(x / 2^EXPONENT) for normal x > 0; exactly 0 at x = 2^EXPONENT.
