@@ -18,14 +18,14 @@ _MAX_ELEMENTS = 2**63 - 1
 
 
 def number(name: str, value: Any) -> float:
-    """Return `value` as a float; TypeError unless it is a real number."""
+    """Return `value` as a float, -0.0 as 0.0; TypeError unless it is a real number."""
     if type(value) is float:
-        return value
+        return value or 0.0
     plain = _plain(value)
     if isinstance(plain, bool | str | bytes | complex) or not hasattr(plain, "__float__"):
         raise TypeError(f"{name} must be a real number, got {value!r}")
     try:
-        return float(plain)
+        return float(plain) or 0.0
     except OverflowError:
         raise ValueError(f"{name} must fit a float64, got {value!r}") from None
 
@@ -39,11 +39,11 @@ def finite(name: str, value: Any) -> float:
 
 
 def nonnegative(name: str, value: Any) -> float:
-    """Return `value` as a finite float that is at least 0 (and not -0.0)."""
+    """Return `value` as a finite float that is at least 0."""
     result = number(name, value)
     if not 0.0 <= result < math.inf:
         raise ValueError(f"{name} must be finite and at least 0, got {result!r}")
-    return abs(result)
+    return result
 
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
