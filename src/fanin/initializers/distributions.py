@@ -224,8 +224,8 @@ def _parent_std(std: float, low: float, high: float) -> float:
             below, above = above, 2.0 * above
             if above > 1e8 * std:
                 raise ValueError(
-                    f"std {std!r} cannot be kept within the bounds, {low!r} and {high!r} from the"
-                    " mean: it is too close to that of the uniform distribution"
+                    f"std {std!r} cannot be kept: no normal has it when cut to the bounds"
+                    f" {low!r} and {high!r} from its mean"
                 )
         while below < (middle := below + (above - below) / 2.0) < above:
             if cut_std(middle) < std:

@@ -1,0 +1,482 @@
+"""Initializer values: what they resolve to, their moments, text, errors."""
+
+import dataclasses
+import inspect
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import fanin
+import reference
+from fanin import initializers
+from fanin.initializers import (
+    TABLE,
+    Constant,
+    Normal,
+    TorchLinear,
+    TruncatedNormal,
+    Uniform,
+    VarianceScaling,
+    parse,
+)
+
+TRUNCATED_STD = 0.87962566103423978
+NEEDED = {"constant": {"value": 2.5}, "gpt2_residual": {"n_layer": 12}}
+
+
+def example(name):
+    """The initializer of the table with its defaults."""
+    return TABLE[name](**NEEDED.get(name, {}))
+
+
+# Resolving
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_each_resolves_to_concrete_numbers(name):
+    resolved = example(name).resolve((30, 50))
+    assert isinstance(resolved, Constant | Uniform | Normal | TruncatedNormal)
+    assert resolved.resolve((1, 1)) == resolved
+
+
+@pytest.mark.parametrize(
+    ("text", "std"),
+    [
+        ("glorot_uniform", math.sqrt(2 / 80)),
+        ("glorot_normal(gain=tanh)", 5 / 3 * math.sqrt(2 / 80)),
+        ("glorot_normal(truncated=True)", math.sqrt(2 / 80)),
+        ("he_normal", math.sqrt(2 / 50)),
+        ("he_normal(mode=fan_out)", math.sqrt(2 / 30)),
+        ("he_uniform(gain=linear, mode=fan_avg)", math.sqrt(1 / 40)),
+        ("he_normal(gain=gelu, truncated=True)", 1.5335304411955352 / math.sqrt(50)),
+        ("lecun_normal", math.sqrt(1 / 50)),
+        ("lecun_uniform", math.sqrt(1 / 50)),
+        ("torch_linear", 1 / math.sqrt(150)),
+        ("variance_scaling(scale=3, mode=fan_geo_avg)", math.sqrt(3 / math.sqrt(1500))),
+        ("gpt2_residual(12)", 0.02 / math.sqrt(24)),
+        ("gpt2_residual(n_layer=6, std=0.1, branches=1)", 0.1 / math.sqrt(6)),
+        ("uniform(low=-1, high=2)", 3 / math.sqrt(12)),
+        ("normal(mean=3, std=0.5)", 0.5),
+        ("truncated_normal(std=0.02)", 0.02 * TRUNCATED_STD),
+        ("truncated_normal(std=0.02, keep_std=True)", 0.02),
+        ("truncated_normal(std=2, low=-inf, high=inf)", 2),
+        ("zeros", 0),
+        ("constant(7)", 0),
+    ],
+)
+def test_standard_deviations(text, std):
+    init = parse(text)
+    assert init.standard_deviation((30, 50)) == pytest.approx(std, rel=1e-15)
+    assert init.resolve((30, 50)).standard_deviation((30, 50)) == pytest.approx(std, rel=1e-15)
+
+
+def test_fans_come_from_layout_and_groups():
+    init = parse("lecun_normal")
+    assert init.standard_deviation((300, 10), "io") == 1 / math.sqrt(300)
+    assert init.standard_deviation((16, 64, 4, 4), "iokk") == 1 / math.sqrt(256)
+    assert init.standard_deviation((8, 2, 100), "boi") == 1 / math.sqrt(100)
+    out = parse("he_normal(mode=fan_out)")
+    assert out.standard_deviation((4, 1, 3, 3), groups=4) == math.sqrt(2) / math.sqrt(9)
+
+
+def test_one_part_of_a_fused_matrix_has_its_own_fans():
+    init = parse("glorot_normal")
+    assert init.standard_deviation((64, 64)) == pytest.approx(math.sqrt(2 / 128), rel=1e-15)
+
+
+def test_uniform_limits():
+    resolved = parse("he_uniform").resolve((3, 50))
+    assert resolved == Uniform(-resolved.high, resolved.high)
+    assert resolved.high == math.sqrt(3) * (math.sqrt(2) / math.sqrt(50))
+    assert TorchLinear().resolve((3, 50)) == Uniform(-1 / math.sqrt(50), 1 / math.sqrt(50))
+
+
+def test_the_gain_survives_its_square():
+    for name in ("relu", "tanh", "gelu", "silu", "mish", "selu", "leaky_relu"):
+        init = TABLE["he_normal"](gain=name)
+        assert init.resolve((1, 1)).std == fanin.gain(name)
+
+
+@pytest.mark.parametrize(
+    ("gain", "scale"), [("relu", 2.0), ("linear", 1.0), ("selu", 0.5625), (0.1, 0.01), (0, 0.0)]
+)
+def test_the_scale_is_the_shortest_decimal(gain, scale):
+    assert TABLE["he_normal"](gain=gain).scale == scale
+
+
+def test_gain_0_and_no_elements_give_zeros():
+    assert parse("he_normal(gain=0)").resolve((3, 5)) == Constant(0.0)
+    for text in ("he_normal", "glorot_uniform", "torch_linear", "lecun_normal(truncated=True)"):
+        assert parse(text).resolve((0, 0)) == Constant(0.0)
+        assert parse(text).standard_deviation((0, 0)) == 0
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_fans_need_two_axes_or_a_layout(name):
+    init = example(name)
+    if init.uses_fans:
+        for shape in [(), (7,)]:
+            with pytest.raises(ValueError, match="pass a layout"):
+                init.resolve(shape)
+        init.resolve((7,), "o")
+    else:
+        init.resolve(())
+
+
+# Truncated normals
+
+
+@pytest.mark.parametrize("answer", reference.KNOWN_ANSWERS["truncated_std"], ids=str)
+def test_truncated_std(answer):
+    init = TruncatedNormal(low=float(answer["low"]), high=float(answer["high"]))
+    assert init.standard_deviation() == pytest.approx(float(answer["std"]), rel=1e-15)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2, 2), (-1, 3), (0, math.inf), (2, 5)])
+def test_keep_std_in_sigma_widens_the_parent(low, high):
+    cut = TruncatedNormal(low=low, high=high).standard_deviation()
+    init = TruncatedNormal(std=0.02, low=low, high=high, keep_std=True)
+    assert init.parent_std() == pytest.approx(0.02 / cut, rel=1e-15)
+    assert init.standard_deviation() == 0.02
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "low", "high"),
+    [
+        (0.0, 0.5, -1, 1),
+        (0.0, 0.57, -1, 1),
+        (0.3, 0.1, 0, 1),
+        (0.0, 0.02, -0.1, 0.01),
+        (0.0, 2.0, 1, math.inf),
+        (-5.0, 0.2, 0, 3),
+        (0.0, 1.0, -math.inf, math.inf),
+    ],
+)
+def test_keep_std_in_absolute_bounds_solves_for_the_parent(mean, std, low, high):
+    kept = TruncatedNormal(mean, std, low, high, "absolute", keep_std=True)
+    assert kept.standard_deviation() == std
+    cut = TruncatedNormal(mean, kept.parent_std(), low, high, "absolute")
+    assert cut.standard_deviation() == pytest.approx(std, rel=1e-9)
+
+
+def test_keep_std_is_measured():
+    kept = {"bounds": "absolute", "keep_std": True}
+    values = fanin.truncated_normal(
+        10**6, mean=0.1, std=0.3, low=-0.5, high=0.6, seed=0, dtype="float64", **kept
+    )
+    assert values.std() == pytest.approx(0.3, rel=3e-3)
+    assert values.min() >= -0.5
+    assert values.max() <= 0.6
+
+
+@pytest.mark.parametrize("std", [1 / math.sqrt(3), 0.6, 10])
+def test_keep_std_beyond_the_uniform_distribution(std):
+    message = r"cannot be kept within \[-1.0, 1.0\]: it must be below .* 0.577350269"
+    with pytest.raises(ValueError, match=message):
+        TruncatedNormal(0, std, -1, 1, "absolute", keep_std=True)
+
+
+def test_keep_std_next_to_the_uniform_distribution():
+    std = math.nextafter(1 / math.sqrt(3), 0)
+    kept = TruncatedNormal(0, std, -1, 1, "absolute", keep_std=True)
+    assert kept.parent_std() > 1e3
+
+
+def test_keep_std_of_a_tail_out_of_reach():
+    init = TruncatedNormal(0, 1, 1e20, math.inf, "absolute", keep_std=True)
+    with pytest.raises(ValueError, match=r"std 1.0 cannot be kept: no normal .* 1e\+20 and inf"):
+        init.parent_std()
+
+
+def test_absolute_bounds_in_sigma():
+    absolute = TruncatedNormal(1.0, 0.5, 0.0, 2.0, "absolute")
+    sigma = TruncatedNormal(1.0, 0.5, -2.0, 2.0)
+    assert absolute.standard_deviation() == sigma.standard_deviation()
+    a, b = (init.fill(np.empty(99), seed=0) for init in (absolute, sigma))
+    assert np.array_equal(a, b)
+
+
+def test_bounds_that_cut_nothing_warn():
+    with pytest.warns(UserWarning, match=r"\[-2.0, 2.0\] cut nothing: .* 8 standard deviations"):
+        TruncatedNormal(std=0.02, low=-2, high=2, bounds="absolute")
+    with pytest.warns(UserWarning, match="cut nothing"):
+        TruncatedNormal(std=0.1, low=-math.inf, high=2, bounds="absolute")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"low": -2, "high": 2, "bounds": "absolute", "std": 0.3},
+        {"low": -0.1, "high": 2, "bounds": "absolute", "std": 0.02},
+        {"low": -math.inf, "high": math.inf, "bounds": "absolute"},
+        {"low": -1000, "high": 1000},
+    ],
+)
+def test_other_bounds_do_not_warn(arguments):
+    TruncatedNormal(**arguments)
+
+
+def test_std_0_is_the_mean():
+    for init in (
+        Normal(0.25, 0.0),
+        TruncatedNormal(0.25, 0.0, 1, 2),
+        TruncatedNormal(0.25, 0.0, keep_std=True),
+        TruncatedNormal(0.25, 0.0, 0, 1, "absolute"),
+    ):
+        assert init.standard_deviation() == 0
+        assert init.fill(np.empty(5, np.float32), seed=0).tolist() == [0.25] * 5
+    with pytest.raises(ValueError, match=r"std 0 needs a mean within the bounds \[1.0, 2.0\]"):
+        TruncatedNormal(0.25, 0.0, 1, 2, "absolute")
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(38, math.inf), (-math.inf, -37.5), (1000, 1001), (40, 41)]
+)
+def test_intervals_too_far_from_the_mean(low, high):
+    with pytest.raises(ValueError, match="more than 37 sigma from the mean"):
+        TruncatedNormal(low=low, high=high).sampler((3,), None, 1, "float32")
+
+
+# Text
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_text_parses_to_an_equal_value(name):
+    init = example(name)
+    assert parse(str(init)) == init
+    assert hash(parse(str(init))) == hash(init)
+
+
+@pytest.mark.parametrize(
+    ("init", "text"),
+    [
+        (Constant(0), "zeros"),
+        (Constant(-0.0), "zeros"),
+        (Constant(1), "ones"),
+        (Constant(0.5), "constant(value=0.5)"),
+        (Constant(-math.inf), "constant(value=-inf)"),
+        (Uniform(), "uniform"),
+        (Uniform(-0.02, 0.02), "uniform(low=-0.02, high=0.02)"),
+        (Normal(), "normal"),
+        (Normal(std=0.02), "normal(std=0.02)"),
+        (Normal(1, 1e-5), "normal(mean=1.0, std=1e-05)"),
+        (TruncatedNormal(std=0.02), "truncated_normal(std=0.02)"),
+        (TruncatedNormal(low=-3, high=math.inf), "truncated_normal(low=-3.0, high=inf)"),
+        (
+            TruncatedNormal(0, 1, -2, 2, "absolute", True),
+            "truncated_normal(low=-2.0, high=2.0, bounds=absolute, keep_std=True)",
+        ),
+        (VarianceScaling(), "variance_scaling"),
+        (TABLE["he_normal"](), "variance_scaling(scale=2.0, distribution=normal)"),
+        (TorchLinear(), "torch_linear"),
+    ],
+)
+def test_text(init, text):
+    assert str(init) == text
+    assert parse(text) == init
+
+
+@pytest.mark.parametrize(
+    ("text", "init"),
+    [
+        ("normal()", Normal()),
+        (" normal( mean = 1 , std = 2 ) ", Normal(1, 2)),
+        ("normal(1, std=+2)", Normal(1, 2)),
+        ("uniform(-1, 1)", Uniform(-1, 1)),
+        ("he_normal(gain='relu', mode=\"fan_out\")", VarianceScaling(2.0, "fan_out", "normal")),
+        ("kaiming_normal(truncated=true)", VarianceScaling(2.0)),
+        ("xavier_uniform(gain=2)", VarianceScaling(4.0, "fan_avg", "uniform")),
+        ("truncated_normal(low=-inf, high=+inf)", TruncatedNormal(low=-math.inf, high=math.inf)),
+        ("constant(value=1_000)", Constant(1000)),
+    ],
+)
+def test_parse(text, init):
+    assert parse(text) == init
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "an initializer is a name or a call such as"),
+        ("normal(", r"is a name or a call such as normal\(std=0.02\), got 'normal\('"),
+        ("normal; ones", "is a name or a call"),
+        ("a.normal()", "is a name or a call"),
+        ("normal()()", "is a name or a call"),
+        ("1", "is a name or a call"),
+        ("[normal]", "is a name or a call"),
+        ("\0", "is a name or a call"),
+        ("(" * 500 + ")" * 500, "is a name or a call"),
+        ("normal" * 1000, "is a name or a call"),
+        ("norml(std=1)", "unknown initializer 'norml'; did you mean 'normal'"),
+        ("normal(sdt=1)", r"unknown argument of normal 'sdt'; did you mean 'std'\? allowed: mean,"),
+        ("normal(1, 2, 3)", "too many positional arguments"),
+        ("normal(1, mean=2)", "multiple values for argument 'mean'"),
+        ("constant", "'constant': missing a required argument: 'value'"),
+        ("normal(*a)", r"arguments must be numbers or words, got '\*a'"),
+        ("normal(**a)", r"\*\* is not allowed"),
+        ("normal(std=f(1))", r"must be numbers or words, got 'f\(1\)'"),
+        ("normal(std=1+1)", r"must be numbers or words, got '1 \+ 1'"),
+        ("normal(std=__import__('os').system('true'))", "must be numbers or words"),
+        ("normal(std=-relu)", "must be numbers or words, got '-relu'"),
+        ("normal(std=1j)", "must be numbers or words"),
+        ("normal(std=None)", "must be numbers or words"),
+        ("normal(std=relu)", "std must be a real number, got 'relu'"),
+        ("normal(std=True)", "std must be a real number, got True"),
+        ("normal(std=-1)", "std must be finite and at least 0, got -1.0"),
+        ("normal(std=nan)", "std must be finite and at least 0, got nan"),
+        ("he_normal(gain=glue)", "unknown nonlinearity 'glue'"),
+        ("he_normal(mode=fanin)", "unknown mode 'fanin'; did you mean 'fan_in'"),
+        ("gpt2_residual(n_layer=0)", "n_layer must be at least 1, got 0"),
+    ],
+)
+def test_parse_errors(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse(text)
+
+
+def test_parse_wants_text():
+    with pytest.raises(TypeError, match="text must be a string, got Normal"):
+        parse(Normal())
+
+
+# Checks
+
+
+@pytest.mark.parametrize("std", [-1, -1e-300, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("make", [Normal, TruncatedNormal, TABLE["gpt2_residual"]])
+def test_std_is_finite_and_not_negative(make, std):
+    needed = {"n_layer": 2} if make is TABLE["gpt2_residual"] else {}
+    with pytest.raises(ValueError, match=f"std must be finite and at least 0, got {float(std)!r}"):
+        make(std=std, **needed)
+
+
+@pytest.mark.parametrize("value", [True, "0.02", 1j, None, [0.02], np.True_, np.complex64(1)])
+def test_std_is_a_real_number(value):
+    for make in (Normal, TruncatedNormal):
+        with pytest.raises(TypeError, match="std must be a real number, got"):
+            make(std=value)
+
+
+@pytest.mark.parametrize(
+    "value", [2, np.float16(2), np.int8(2), np.array(2.0), torch.tensor(2.0), np.longdouble(2)]
+)
+def test_numbers_may_come_from_numpy_and_torch(value):
+    init = Normal(std=value)
+    assert init == Normal(std=2.0)
+    assert type(init.std) is float
+
+
+@pytest.mark.parametrize("mean", [math.nan, math.inf, -math.inf])
+def test_mean_is_finite(mean):
+    for make in (Normal, TruncatedNormal):
+        with pytest.raises(ValueError, match=f"mean must be finite, got {mean!r}"):
+            make(mean=mean)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (2, -2), (0, -1e-300)])
+def test_low_is_below_high(low, high):
+    message = f"low must be below high, got low={float(low)!r}, high={float(high)!r}"
+    for make in (Uniform, TruncatedNormal):
+        with pytest.raises(ValueError, match=message):
+            make(low=low, high=high)
+
+
+def test_bounds_are_no_nan():
+    for low, high in [(math.nan, 1), (0, math.nan)]:
+        with pytest.raises(ValueError, match=r"(low|high) must be finite, got nan"):
+            Uniform(low, high)
+        with pytest.raises(ValueError, match=r"low must be below high, got .*nan"):
+            TruncatedNormal(low=low, high=high)
+    with pytest.raises(ValueError, match="high must be finite, got inf"):
+        Uniform(0, math.inf)
+    with pytest.raises(ValueError, match="value must be a number, got nan"):
+        Constant(math.nan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"bounds": "abs"}, ValueError, "unknown bounds 'abs'; allowed: sigma, absolute"),
+        ({"bounds": 1}, TypeError, "bounds must be a string, got 1"),
+        ({"bounds": "absolute"}, ValueError, "need both low and high, got low=None, high=None"),
+        ({"bounds": "absolute", "low": -1}, ValueError, "need both low and high, got low=-1, high"),
+        ({"keep_std": 1}, TypeError, "keep_std must be True or False, got 1"),
+        ({"low": "2"}, TypeError, "low must be a real number, got '2'"),
+    ],
+)
+def test_truncation_errors(arguments, error, message):
+    with pytest.raises(error, match=message):
+        TruncatedNormal(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: VarianceScaling(-1), "scale must be finite and at least 0, got -1.0"),
+        (lambda: VarianceScaling(math.inf), "scale must be finite and at least 0, got inf"),
+        (
+            lambda: VarianceScaling(1, "fan"),
+            "unknown mode 'fan'; .*allowed: fan_in, fan_out, fan_a",
+        ),
+        (
+            lambda: VarianceScaling(1, "fan_in", "gauss"),
+            "unknown distribution 'gauss'.*allowed: normal, uniform, truncated_normal",
+        ),
+        (lambda: TABLE["he_normal"](gain=1e-170), "gain must be 0 or from 1e-150 to 1e150"),
+        (lambda: TABLE["he_normal"](gain=1e170), "gain must be 0 or from 1e-150 to 1e150"),
+        (lambda: TABLE["gpt2_residual"](12, branches=0), "branches must be at least 1, got 0"),
+    ],
+)
+def test_scaling_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("init", "dtype", "message"),
+    [
+        (Normal(std=1e39), "float32", r"std = 1e\+39 is too large for float32"),
+        (Normal(std=1e-50), "bfloat16", "std = 1e-50 is too small for float32"),
+        (Normal(mean=1e-50), "float16", "mean = 1e-50 is too small for float32"),
+        (Uniform(0.0, 1e39), "float8_e5m2", r"= 1e\+39 is too large for float32"),
+        (Uniform(-1.7e308, 1.7e308), "float64", "is too large for float64"),
+        (Uniform(1.01, 1.02), "float8_e4m3fn", r"no float8_e4m3fn value lies in \[1.01, 1.02\)"),
+        (Constant(1e39), "float32", r"value = 1e\+39 is too large for float32"),
+    ],
+)
+def test_parameters_that_a_dtype_cannot_hold(init, dtype, message):
+    with pytest.raises(ValueError, match=message):
+        init.sampler((3,), None, 1, dtype)
+
+
+# The values as values
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_values_are_frozen_and_replaceable(name):
+    init = example(name)
+    for field in dataclasses.fields(init):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(init, field.name, 0)
+    assert dataclasses.replace(init) == init
+    assert init.text_name in TABLE
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_functions_have_the_arguments_of_the_table(name):
+    own = inspect.signature(TABLE[name]).parameters.values()
+    parameters = inspect.signature(getattr(fanin, name)).parameters
+    arguments = [(p.name, p.default) for p in own]
+    assert [(key, parameters[key].default) for key, _ in arguments] == arguments
+    assert ("layout" in parameters) == example(name).uses_fans
+    shared = {"shape", "seed", "name", "dtype", "out", "region", "threads"}
+    shared |= {"layout", "groups"} if example(name).uses_fans else set()
+    assert set(parameters) - {key for key, _ in arguments} == shared
+
+
+def test_one_value_serves_many_names():
+    init = initializers.Normal(std=0.02)
+    a, b = (init.fill(np.empty((4, 4)), seed=0, name=name) for name in "ab")
+    assert not np.array_equal(a, b)
