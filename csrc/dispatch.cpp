@@ -29,8 +29,8 @@ std::vector<Candidate> candidates() {
   return {{baseline_kernels(), true, true},
           {avx2_kernels(), avx2, true},
           {avx512_kernels(), avx512, false}};
-#else
-  return {{baseline_kernels(), true, true}};
+#else  // Arm64, all of which has NEON
+  return {{baseline_kernels(), true, true}, {neon_kernels(), true, true}};
 #endif
 }
 

@@ -58,5 +58,6 @@ struct KernelTable {
 const KernelTable& baseline_kernels();
 const KernelTable& avx2_kernels();
 const KernelTable& avx512_kernels();
+const KernelTable& neon_kernels();
 
 }  // namespace fanin

@@ -1,0 +1,10 @@
+#include "kernels.h"
+#include "polynomials.h"
+#include "simd_neon.h"
+#include "xorshift.h"
+//
+#include "vector_math.inl"
+//
+#include "kernels.inl"
+
+const fanin::KernelTable& fanin::neon_kernels() { return KERNELS; }
