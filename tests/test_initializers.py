@@ -398,7 +398,7 @@ def test_bounds_are_no_nan():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"bounds": "abs"}, ValueError, "unknown bounds 'abs'; allowed: sigma, absolute"),
+        ({"bounds": "abs"}, ValueError, "unknown bounds 'abs'; did you mean 'absolute'"),
         ({"bounds": 1}, TypeError, "bounds must be a string, got 1"),
         ({"bounds": "absolute"}, ValueError, "need both low and high, got low=None, high=None"),
         ({"bounds": "absolute", "low": -1}, ValueError, "need both low and high, got low=-1, high"),

@@ -91,7 +91,7 @@ def shape_tuple(shape: Any) -> tuple[int, ...]:
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> str:
     """Say that `given` is no known `kind`, which one is the nearest, and what is allowed."""
     words = list(allowed)
-    nearest = difflib.get_close_matches(given.lower(), words, n=1)
+    nearest = difflib.get_close_matches(given.lower(), words, n=1, cutoff=0.5)
     hint = f" did you mean {nearest[0]!r}?" if nearest else ""
     return f"unknown {kind} {given!r};{hint} allowed: {', '.join(words)}"
 

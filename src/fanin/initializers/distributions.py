@@ -216,7 +216,7 @@ def _parent_std(std: float, low: float, high: float) -> float:
     """
 
     def cut_std(parent: float) -> float:
-        return parent * _truncated_std(low / parent, high / parent)
+        return parent * _core.truncated_normal_moments(low / parent, high / parent)[1]
 
     with _core.IeeeEnvironment():
         below, above = std, 2.0 * std
