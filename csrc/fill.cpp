@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dispatch.h"
+#include "memory.h"
 
 namespace fanin {
 namespace {
@@ -23,6 +24,8 @@ constexpr uint64_t NARROW_LANE = 64;
 constexpr uint64_t SHORT_ROW = 1024;
 // As many rows are worth the set-up of a table that jumps from row to row.
 constexpr uint64_t ROWS_WORTH_A_TABLE = 256;
+
+constexpr uint64_t HUGE_PAGES_FROM = uint64_t{1} << 22;  // bytes, as NumPy
 
 constexpr uint64_t STRIDED_ELEMENTS = uint64_t{1} << 14;
 
@@ -93,6 +96,13 @@ Fill::Fill(const Sampler& sampler, uint64_t position, const Region& region, char
     next_rows_ = std::make_unique<Jump>(lanes * rows_.matrix_stride / sampler.unit_elements() *
                                         sampler.unit_draws());
   }
+}
+
+uint64_t Fill::contiguous_bytes() const {
+  const uint64_t item = item_size(sampler_.dtype());
+  const bool whole = outer_.empty() && rows_.extent == 1 &&
+                     columns_.out_stride == static_cast<int64_t>(item);
+  return whole ? columns_.extent * item : 0;
 }
 
 void Fill::fill_block(uint64_t block) const {
@@ -246,6 +256,7 @@ void Fill::scatter(const char* from, char* to, uint64_t columns) const {
 void fill(const Sampler& sampler, uint64_t position, const Region& region, char* out, int threads,
           const Poll& poll) {
   const Fill fill(sampler, position, region, out);
+  if (fill.contiguous_bytes() >= HUGE_PAGES_FROM) advise_huge_pages(out, fill.contiguous_bytes());
   for_each_block(fill.blocks(), threads, [&fill](uint64_t block) { fill.fill_block(block); }, poll);
 }
 

@@ -27,6 +27,8 @@ class Fill {
   Fill(const Sampler& sampler, uint64_t position, const Region& region, char* out);
 
   uint64_t blocks() const { return blocks_; }
+  // The size of the destination if it is one piece of memory, else 0.
+  uint64_t contiguous_bytes() const;
   // Safe from several threads at once.
   void fill_block(uint64_t block) const;
 
