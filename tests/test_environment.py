@@ -9,6 +9,7 @@ import pytest
 
 import fanin
 from fanin.initializers import TABLE
+from fanin.initializers.base import _sampler
 from fanin.initializers.distributions import _parent_std, _truncated_std
 from fanin.initializers.table import _scale
 
@@ -38,7 +39,7 @@ def call(name, shape, **arguments):
 
 
 def forget():
-    for cache in (_parent_std, _truncated_std, _scale):
+    for cache in (_sampler, _parent_std, _truncated_std, _scale):
         cache.cache_clear()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import fanin
 import reference
+from fanin.functions.keywords import ArrayOptions, FanOptions, sample
 from fanin.initializers import TABLE
-from fanin.keywords import ArrayOptions, FanOptions, sample
 
 NEEDED = {"constant": {"value": 2.5}, "gpt2_residual": {"n_layer": 12}}
 NAMES = list(TABLE)
@@ -78,7 +78,7 @@ def test_unknown_keywords():
     ):
         fanin.he_normal((3, 5), sede=0)
     with pytest.raises(
-        TypeError, match="unknown argument of normal 'layout'.*allowed: shape, mean"
+        TypeError, match=r"unknown argument of normal 'layout'.*allowed: shape, mean"
     ):
         fanin.normal((3, 5), layout="oi", seed=0)
     with pytest.raises(TypeError, match="positional"):
@@ -206,6 +206,9 @@ def test_a_region_needs_the_shape_of_the_whole():
         ({"threads": 1.5}, TypeError, "threads must be an integer, got 1.5"),
         ({"layout": "io o"}, ValueError, "contains ' '"),
         ({"layout": "oik"}, ValueError, "names 3 axes"),
+        ({"layout": ["o", "i"]}, TypeError, "layout must be a string"),
+        ({"groups": [1]}, TypeError, r"groups must be an integer, got \[1\]"),
+        ({"groups": True}, TypeError, "groups must be an integer, got True"),
         ({"groups": 4}, ValueError, "groups must divide the 5 outputs"),
         ({"gain": -1}, ValueError, "gain must be finite and at least 0, got -1"),
         ({"gain": 1e60}, ValueError, "too large for float32"),

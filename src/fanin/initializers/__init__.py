@@ -16,7 +16,7 @@ VarianceScaling(scale=2.0, mode='fan_out', distribution='normal')
 True
 """
 
-from fanin.initializers.base import Initializer
+from fanin.initializers.base import Distribution, Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.initializers.scaling import TorchLinear, VarianceScaling
 from fanin.initializers.table import TABLE
@@ -25,6 +25,7 @@ from fanin.initializers.text import parse
 __all__ = [
     "TABLE",
     "Constant",
+    "Distribution",
     "Initializer",
     "Normal",
     "TorchLinear",

@@ -6,11 +6,13 @@ of seeds, names or memory; these come with each call, so that one value may serv
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import Field, dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from fanin import _core, output, streams
-from fanin.arguments import Shape, shape_tuple
+from fanin.arguments import Shape, integer, shape_tuple
 from fanin.layouts import resolve_layout
 from fanin.threads import thread_count
 
@@ -22,17 +24,17 @@ _ONE_THREAD = 4096
 
 
 @dataclass(frozen=True)
-class Initializer:
+class Initializer(ABC):
     """Base of the initializer values: frozen dataclasses that compare, print and parse."""
 
     text_name: ClassVar[str]
     """Name in the text form, which is also the name of the function that makes it."""
 
-    uses_fans: ClassVar[bool] = False
+    uses_fans: ClassVar[bool]
     """True where the distribution depends on the shape through its fans."""
 
-    def resolve(self, shape: Shape, layout: str | None = None, groups: int = 1) -> Initializer:
-        """The initializer with concrete numbers that this one is for a matrix of that shape."""
+    def resolve(self, shape: Shape, layout: str | None = None, groups: int = 1) -> Distribution:
+        """The distribution that this initializer is for a matrix of that global shape."""
         with _core.IeeeEnvironment():
             return self._resolve(shape, layout, groups)
 
@@ -52,8 +54,12 @@ class Initializer:
             A parameter leaves the range of the dtype's computing type, or no value of the dtype
             lies within the bounds.
         """
-        with _core.IeeeEnvironment():
-            return self._resolve(shape, layout, groups)._sampler(dtype)
+        shape = shape_tuple(shape)
+        if layout is not None:
+            resolve_layout(shape, layout)
+        if type(groups) is not int:
+            groups = integer("groups", groups, low=1)
+        return _sampler(self, shape, layout, groups, dtype)
 
     def fill(
         self,
@@ -112,8 +118,6 @@ class Initializer:
         position = streams.position(seed, name)
         array, dtype = output.view(out)
         matrix = _matrix_shape(array.shape, shape, region)
-        if layout is not None and not self.uses_fans:
-            resolve_layout(matrix, layout)
         start, extent = output.region_bounds(region, matrix)
         if extent != array.shape:
             what = "region" if region is not None else "shape"
@@ -141,20 +145,42 @@ class Initializer:
     def _text_omits(self, field: Field[Any]) -> bool:
         return bool(getattr(self, field.name) == field.default)
 
-    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Initializer:
-        """What `resolve` returns; like the two below, called in an `IeeeEnvironment`."""
-        return self
-
-    def _standard_deviation(self) -> float:
-        raise NotImplementedError
-
-    def _sampler(self, dtype: str) -> _core.Sampler:
-        raise NotImplementedError
+    @abstractmethod
+    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
+        """What `resolve` returns; called in an `IeeeEnvironment`."""
 
     def _set(self, **values: Any) -> None:
         """Store checked values in the frozen dataclass."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class Distribution(Initializer):
+    """Base of the initializers with concrete numbers: they are the same for every shape."""
+
+    uses_fans: ClassVar[bool] = False
+
+    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
+        return self
+
+    @abstractmethod
+    def _standard_deviation(self) -> float:
+        """What `standard_deviation` returns; called in an `IeeeEnvironment`."""
+
+    @abstractmethod
+    def _sampler(self, dtype: str) -> _core.Sampler:
+        """What `sampler` returns; called in an `IeeeEnvironment`."""
+
+
+# A small tensor takes less time to fill than its parameters to compute, and a model repeats few
+# kinds.
+@lru_cache(maxsize=1024)
+def _sampler(
+    initializer: Initializer, shape: tuple[int, ...], layout: str | None, groups: int, dtype: str
+) -> _core.Sampler:
+    with _core.IeeeEnvironment():
+        return initializer._resolve(shape, layout, groups)._sampler(dtype)
 
 
 def _matrix_shape(

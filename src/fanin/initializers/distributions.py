@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from fanin import _core
 from fanin.arguments import choice, finite, flag, nonnegative, number
-from fanin.initializers.base import Initializer
+from fanin.initializers.base import Distribution
 
 Bounds: TypeAlias = Literal["sigma", "absolute"]
 
 
 @dataclass(frozen=True)
-class Constant(Initializer):
+class Constant(Distribution):
     """The same value everywhere."""
 
     value: float
@@ -45,7 +45,7 @@ class Constant(Initializer):
 
 
 @dataclass(frozen=True)
-class Uniform(Initializer):
+class Uniform(Distribution):
     """Uniform on [low, high)."""
 
     low: float = 0.0
@@ -66,7 +66,7 @@ class Uniform(Initializer):
 
 
 @dataclass(frozen=True)
-class Normal(Initializer):
+class Normal(Distribution):
     """Normal with that mean and standard deviation."""
 
     mean: float = 0.0
@@ -85,7 +85,7 @@ class Normal(Initializer):
 
 
 @dataclass(frozen=True, init=False)
-class TruncatedNormal(Initializer):
+class TruncatedNormal(Distribution):
     """Normal, cut to [low, high].
 
     Parameters

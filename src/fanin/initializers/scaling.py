@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from fanin.arguments import Shape, choice, nonnegative
-from fanin.initializers.base import Initializer
+from fanin.initializers.base import Distribution, Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.layouts import fans
 
 Mode: TypeAlias = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
-Distribution: TypeAlias = Literal["normal", "uniform", "truncated_normal"]
+DistributionName: TypeAlias = Literal["normal", "uniform", "truncated_normal"]
 
 _MODES: tuple[str, ...] = get_args(Mode)
-_DISTRIBUTIONS: tuple[str, ...] = get_args(Distribution)
+_DISTRIBUTIONS: tuple[str, ...] = get_args(DistributionName)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class VarianceScaling(Initializer):
 
     scale: float = 1.0
     mode: Mode = "fan_in"
-    distribution: Distribution = "truncated_normal"
+    distribution: DistributionName = "truncated_normal"
 
     text_name: ClassVar[str] = "variance_scaling"
     uses_fans: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class VarianceScaling(Initializer):
         choice("mode", self.mode, _MODES)
         choice("distribution", self.distribution, _DISTRIBUTIONS)
 
-    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Initializer:
+    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
         fan = _mean_fan(self.mode, *fans(shape, layout, groups))
         if fan == 0.0 or self.scale == 0.0:  # no elements, or all of them zero
             return Constant(0.0)
@@ -69,7 +69,7 @@ class TorchLinear(Initializer):
     text_name: ClassVar[str] = "torch_linear"
     uses_fans: ClassVar[bool] = True
 
-    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Initializer:
+    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
         fan_in, _ = fans(shape, layout, groups)
         if fan_in == 0:
             return Constant(0.0)

@@ -23,7 +23,7 @@ from fanin.arguments import flag, integer, nonnegative
 from fanin.gains import Gain, gain
 from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
-from fanin.initializers.scaling import Distribution, Mode, TorchLinear, VarianceScaling
+from fanin.initializers.scaling import DistributionName, Mode, TorchLinear, VarianceScaling
 
 
 def zeros() -> Constant:
@@ -90,11 +90,11 @@ TABLE: dict[str, Callable[..., Initializer]] = {
 """Name of each function, and what makes its initializer value from the same arguments."""
 
 
-def _normal(truncated: bool) -> Distribution:
+def _normal(truncated: bool) -> DistributionName:
     return "truncated_normal" if flag("truncated", truncated) else "normal"
 
 
-def _scaled(factor: Gain, mode: Mode, distribution: Distribution) -> VarianceScaling:
+def _scaled(factor: Gain, mode: Mode, distribution: DistributionName) -> VarianceScaling:
     return VarianceScaling(_scale(gain(factor)), mode, distribution)
 
 

@@ -1,0 +1,51 @@
+"""The named functions: arrays of initial weights, one line over an initializer value each.
+
+Every function takes the shape first and everything else by keyword; the keywords that all share are
+in `fanin.functions.keywords`.
+"""
+
+from fanin.functions.distributions import (
+    constant,
+    gpt2_residual,
+    normal,
+    ones,
+    truncated_normal,
+    uniform,
+    zeros,
+)
+from fanin.functions.scaling import (
+    glorot_normal,
+    glorot_uniform,
+    he_normal,
+    he_uniform,
+    kaiming_normal,
+    kaiming_uniform,
+    lecun_normal,
+    lecun_uniform,
+    torch_linear,
+    variance_scaling,
+    xavier_normal,
+    xavier_uniform,
+)
+
+__all__ = [
+    "constant",
+    "glorot_normal",
+    "glorot_uniform",
+    "gpt2_residual",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "torch_linear",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
