@@ -1,11 +1,22 @@
 #include "dispatch.h"
 
 #include <stdlib.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <stdexcept>
 
 namespace fanin {
 namespace {
+
+#if defined(__x86_64__)
+// __builtin_cpu_supports does not know it in older compilers.
+bool f16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
 
 struct Candidate {
   const KernelTable& table;
@@ -18,7 +29,7 @@ struct Candidate {
 std::vector<Candidate> candidates() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c();
 #ifdef FANIN_SIMDE
   const bool avx512 = avx2;
 #else

@@ -100,8 +100,8 @@ Fill::Fill(const Sampler& sampler, uint64_t position, const Region& region, char
 
 uint64_t Fill::contiguous_bytes() const {
   const uint64_t item = item_size(sampler_.dtype());
-  const bool whole = outer_.empty() && rows_.extent == 1 &&
-                     columns_.out_stride == static_cast<int64_t>(item);
+  const bool whole =
+      outer_.empty() && rows_.extent == 1 && columns_.out_stride == static_cast<int64_t>(item);
   return whole ? columns_.extent * item : 0;
 }
 

@@ -233,7 +233,10 @@ struct ToNarrow {
   static U32 pair_code(F32 even, F32 odd) { return code(even) | shift_left<BITS>(code(odd)); }
 };
 
-using ToFloat16 = ToNarrow<5, 10, 0x47800000>;      // 65536 takes the code of infinity
+struct ToFloat16 : ToNarrow<5, 10, 0x47800000> {  // 65536 takes the code of infinity
+  static U32 code(F32 value) { return float16_code<ToNarrow>(value); }
+  static U32 pair_code(F32 even, F32 odd) { return code(even) | shift_left<16>(code(odd)); }
+};
 using ToFloat8E4M3FN = ToNarrow<4, 3, 0x43E00000>;  // 448, the largest
 using ToFloat8E5M2 = ToNarrow<5, 2, 0x47600000>;    // 57344, the largest
 

@@ -1,4 +1,5 @@
-// The vector vocabulary of the kernels (see simd_baseline.h) in AVX2 and FMA: four 64-bit elements.
+// The vector vocabulary of the kernels (see simd_baseline.h) in AVX2, FMA and F16C: four 64-bit
+// elements.
 #pragma once
 
 #include <immintrin.h>
@@ -139,6 +140,10 @@ inline U32 high_words(U64 a, U64 b) {
 }
 inline U32 high_halves(U32 a, U32 b) {
   return {_mm256_blend_epi16(_mm256_srli_epi32(a.v, 16), b.v, 0b10101010)};
+}
+template <class Software>
+inline U32 float16_code(F32 a) {
+  return {_mm256_cvtepu16_epi32(_mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT))};
 }
 inline F32 round_to_f32(F64 a, F64 b) {
   const __m128 even = _mm256_cvtpd_ps(a.v), odd = _mm256_cvtpd_ps(b.v);

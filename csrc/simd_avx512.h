@@ -151,6 +151,10 @@ inline U32 high_words(U64 a, U64 b) {
 inline U32 high_halves(U32 a, U32 b) {
   return {_mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a.v, 16), b.v)};
 }
+template <class Software>
+inline U32 float16_code(F32 a) {
+  return {_mm512_cvtepu16_epi32(_mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT))};
+}
 inline F32 round_to_f32(F64 a, F64 b) {
   const __m512 even = _mm512_castps256_ps512(_mm512_cvtpd_ps(a.v));
   const __m512 odd = _mm512_castps256_ps512(_mm512_cvtpd_ps(b.v));

@@ -176,6 +176,12 @@ inline U32 high_words(const U64& a, const U64& b) {
 inline U32 high_halves(const U32& a, const U32& b) {
   return map<uint32_t>(a, b, [](uint32_t x, uint32_t y) { return (x >> 16) | (y & 0xFFFF0000); });
 }
+// The float16 codes of float32 values, in the low half of each word: an instruction where there is
+// one, else by Software::code.
+template <class Software>
+inline U32 float16_code(const F32& a) {
+  return Software::code(a);
+}
 // Two float64 vectors rounded to float32, side by side in the same order.
 inline F32 round_to_f32(const F64& a, const F64& b) {
   F32 result;

@@ -134,6 +134,10 @@ inline U32 high_words(U64 a, U64 b) {
   return {vtrn2q_u32(vreinterpretq_u32_u64(a.v), vreinterpretq_u32_u64(b.v))};
 }
 inline U32 high_halves(U32 a, U32 b) { return {vsriq_n_u32(b.v, a.v, 16)}; }  // inserts a >> 16
+template <class Software>
+inline U32 float16_code(F32 a) {
+  return {vmovl_u16(vreinterpret_u16_f16(vcvt_f16_f32(a.v)))};
+}
 inline F32 round_to_f32(F64 a, F64 b) {
   const float32x2_t even = vcvt_f32_f64(a.v), odd = vcvt_f32_f64(b.v);
   return {vcombine_f32(vzip1_f32(even, odd), vzip2_f32(even, odd))};

@@ -22,8 +22,24 @@ inline __m512i gap_srai_epi32(__m512i a, int bits) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
+inline __m256i gap_cvtps_ph(__m512 a, int rounding) {
+  const __m256i upper = _mm512_extracti64x4_epi64(_mm512_castps_si512(a), 1);
+  const __m128i low = _mm256_cvtps_ph(_mm512_castps512_ps256(a), _MM_FROUND_TO_NEAREST_INT);
+  const __m128i high = _mm256_cvtps_ph(_mm256_castsi256_ps(upper), _MM_FROUND_TO_NEAREST_INT);
+  (void)rounding;
+  return _mm256_set_m128i(high, low);
+}
+
+inline __m512i gap_cvtepu16_epi32(__m256i a) {
+  const __m256i low = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(a));
+  const __m256i high = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(a, 1));
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
 }  // namespace
 
+#define _mm512_cvtps_ph gap_cvtps_ph
+#define _mm512_cvtepu16_epi32 gap_cvtepu16_epi32
 #define _mm512_srai_epi32 gap_srai_epi32
 #define _mm512_cvtepi32_ps gap_cvtepi32_ps
 #define _mm512_cvtpd_ps gap_cvtpd_ps
