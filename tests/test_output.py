@@ -175,7 +175,7 @@ def freed():
         (lambda: torch.empty(SHAPE, device="meta"), "tensor in CPU memory, got one on 'meta'"),
         (
             lambda: torch.zeros(SHAPE).to_sparse(),
-            "a dense tensor, got one with layout torch.sparse",
+            "a dense tensor, got a tensor of the layout sparse",
         ),
         (lambda: torch.zeros(SHAPE, dtype=torch.complex64), "got complex64"),
         (lambda: torch.zeros(SHAPE, dtype=torch.int32), "one of the dtypes float64.*got int32"),

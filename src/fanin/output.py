@@ -180,7 +180,8 @@ def _view_tensor(tensor: Any) -> NDArray[Any]:
     if tensor.device.type != "cpu":
         raise ValueError(f"out must be a tensor in CPU memory, got one on {str(tensor.device)!r}")
     if tensor.layout is not torch.strided or tensor.is_nested:
-        raise ValueError(f"out must be a dense tensor, got one with layout {tensor.layout}")
+        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise ValueError(f"out must be a dense tensor, got a tensor of the layout {layout}")
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in ITEMSIZE:
         _refuse_dtype(name)
