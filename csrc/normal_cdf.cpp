@@ -95,7 +95,7 @@ Moments truncated_normal_moments(double low, double high) {
   const double reach = sqrt(peak * peak + 100);
   const double begin = (low > -reach ? low : -reach) - peak;
   const double end = (high < reach ? high : reach) - peak;
-  constexpr int PANELS = 32;
+  constexpr int PANELS = 8;
   const double half = 0.5 * (end - begin) / PANELS;
   double mass = 0, first = 0, second = 0;
   for (int panel = 0; panel < PANELS; ++panel) {
