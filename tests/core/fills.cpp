@@ -1,0 +1,56 @@
+// The fills whose hashes are committed, by the core alone: prints the bytes of one of them.
+//
+//   fills DISTRIBUTION DTYPE POSITION THREADS
+//
+// The parameters are those of tests/fills.py. FANIN_SIMD chooses the instruction set.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "fill.h"
+
+namespace {
+
+using fanin::Dtype;
+using fanin::Sampler;
+
+Dtype dtype_of(const std::string& name) {
+  const char* names[] = {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"};
+  for (int i = 0; i < fanin::DTYPES; ++i) {
+    if (name == names[i]) return static_cast<Dtype>(i);
+  }
+  std::fprintf(stderr, "unknown dtype %s\n", name.c_str());
+  std::exit(2);
+}
+
+Sampler sampler_of(const std::string& name, Dtype dtype) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (name == "constant") return Sampler::constant(0.3, dtype);
+  if (name == "uniform") return Sampler::uniform(-0.05, 0.05, dtype);
+  if (name == "normal") return Sampler::normal(0.25, 2.0, dtype);
+  if (name == "truncated_normal") return Sampler::truncated_normal(0, 1, -2, 2, -2, 2, dtype);
+  if (name == "one_sided") return Sampler::truncated_normal(0, 1, 1, infinity, 1, infinity, dtype);
+  if (name == "far") return Sampler::truncated_normal(0, 1, 12, infinity, 12, infinity, dtype);
+  std::fprintf(stderr, "unknown distribution %s\n", name.c_str());
+  std::exit(2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: fills DISTRIBUTION DTYPE POSITION THREADS\n");
+    return 2;
+  }
+  const Dtype dtype = dtype_of(argv[2]);
+  const Sampler sampler = sampler_of(argv[1], dtype);
+  const uint64_t count = uint64_t{1} << 20;
+  const size_t item = fanin::item_size(dtype);
+  std::vector<char> memory(count * item);
+  const fanin::Region region{{count}, {0}, {count}, {static_cast<int64_t>(item)}};
+  fanin::fill(sampler, std::strtoull(argv[3], nullptr, 10), region, memory.data(),
+              std::atoi(argv[4]), nullptr);
+  return std::fwrite(memory.data(), item, count, stdout) == count ? 0 : 1;
+}

@@ -1,0 +1,189 @@
+"""One committed hash a fill: whatever the threads, the cut, the strides, the process, the CPU.
+
+The instruction sets that this machine runs are forced in the installed module; the others are built
+from the same sources without Python: AVX-512 through SIMD Everywhere, Arm64 under an emulator.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import fills
+import numpy as np
+import pytest
+
+import fanin
+from fanin import _core
+from fanin.output import ITEMSIZE, numpy_dtype
+
+HASHES = fills.committed()
+ROOT = Path(__file__).parents[1]
+SHAPE = (16, 64, 1024)  # fills.COUNT elements
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Every fill, once."""
+    return {case: fills.sample(*case) for case in fills.CASES}
+
+
+def test_every_fill_is_committed():
+    assert list(HASHES) == [fills.key(*case) for case in fills.CASES]
+    assert len(set(HASHES.values())) == len(HASHES)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads(threads):
+    assert fills.all_hashes(threads) == HASHES
+
+
+@pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
+def test_regions(case, whole):
+    initializer, dtype = case
+    matrix = whole[case].reshape(SHAPE)
+    random = np.random.default_rng(1)
+    for threads in (1, 2, 3, 7):
+        bounds = [sorted(random.integers(0, size + 1, 2).tolist()) for size in SHAPE]
+        region = tuple(slice(low, high) for low, high in bounds)
+        out = np.empty([high - low for low, high in bounds], matrix.dtype)
+        fills.fill(initializer, out, shape=SHAPE, region=region, threads=threads)
+        assert out.tobytes() == matrix[region].tobytes(), region
+
+
+@pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
+def test_a_matrix_put_together_from_any_cut(case):
+    initializer, dtype = case
+    random = np.random.default_rng(2)
+    out = np.zeros(SHAPE, numpy_dtype(dtype))
+    cuts = [
+        [0, *sorted(random.choice(np.arange(1, size), 2, replace=False).tolist()), size]
+        for size in SHAPE
+    ]
+    for i in range(3):
+        for j in range(3):
+            for k in range(3):
+                region = tuple(
+                    slice(cut[n], cut[n + 1]) for cut, n in zip(cuts, (i, j, k), strict=True)
+                )
+                fills.fill(initializer, out[region], shape=SHAPE, region=region)
+    assert fills.sha256(out) == HASHES[fills.key(*case)]
+
+
+def strided(dtype):
+    """Name a destination of SHAPE at each kind of strides."""
+    item = numpy_dtype(dtype)
+    yield "Fortran", np.zeros(SHAPE, item, order="F")
+    yield "transposed", np.zeros((64, 1024, 16), item).transpose(2, 0, 1)
+    yield "reversed", np.zeros(SHAPE, item)[::-1, ::-1, ::-1]
+    yield "stepped", np.zeros((32, 64, 3072), item)[::2, :, ::3]
+    yield "padded rows", np.zeros((16, 64, 1030), item)[:, :, 3:1027]
+    unaligned = np.zeros(fills.COUNT * item.itemsize + 1, np.uint8)[1:]
+    yield "unaligned", unaligned.view(item).reshape(SHAPE)
+
+
+@pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
+def test_strides(case):
+    initializer, dtype = case
+    for kind, out in strided(dtype):
+        fills.fill(initializer, out)
+        assert fills.sha256(out) == HASHES[fills.key(*case)], kind
+
+
+def test_forked_children():
+    fills.sample("normal", "float32")  # threads have been started and joined before the fork
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send(fills.all_hashes(threads=3)))
+    child.start()
+    assert receiver.poll(120), "the child hangs"
+    assert receiver.recv() == HASHES
+    child.join()
+
+
+@pytest.mark.parametrize("simd", _core.simd_names())
+def test_instruction_sets(simd):
+    run = subprocess.run(
+        [sys.executable, Path(fills.__file__)],
+        env={**os.environ, "FANIN_SIMD": simd},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(run.stdout) == HASHES
+
+
+def test_an_unknown_instruction_set_is_refused():
+    run = subprocess.run(
+        [sys.executable, "-c", "import fanin; fanin.zeros(1, seed=0)"],
+        env={**os.environ, "FANIN_SIMD": "sse9"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 1
+    assert "FANIN_SIMD=sse9 is no instruction set of this build and CPU" in run.stderr
+    assert ", ".join(_core.simd_names()) in run.stderr
+
+
+def tool(name, package):
+    """Find a program, or say which Debian package has it."""
+    path = shutil.which(name)
+    assert path, f"{name} is needed: apt-get install {package}"
+    return path
+
+
+def build(folder, *options):
+    """Build the core's test program and return its path."""
+    commands = [
+        [tool("cmake", "cmake"), "-S", ROOT / "tests" / "core", "-B", folder, *options],
+        [tool("cmake", "cmake"), "--build", folder, "--parallel", "2"],
+    ]
+    for command in commands:
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+    return folder / "fills"
+
+
+@pytest.fixture(scope="module")
+def native_program(tmp_path_factory):
+    assert Path("/usr/include/simde").is_dir(), "apt-get install libsimde-dev"
+    return build(tmp_path_factory.mktemp("native"), "-DFANIN_SIMDE=ON")
+
+
+@pytest.fixture(scope="module")
+def arm_program(tmp_path_factory):
+    return build(
+        tmp_path_factory.mktemp("arm"),
+        "-DCMAKE_SYSTEM_NAME=Linux",
+        "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+        f"-DCMAKE_CXX_COMPILER={tool('aarch64-linux-gnu-g++', 'g++-aarch64-linux-gnu')}",
+    )
+
+
+def program_hashes(command, simd):
+    position = str(fanin.position(fills.SEED, fills.NAME))
+    hashes = {}
+    for case in fills.CASES:
+        run = subprocess.run(
+            [*command, *case, position, "2"],
+            env={**os.environ, "FANIN_SIMD": simd},
+            capture_output=True,
+            check=True,
+        )
+        assert len(run.stdout) == fills.COUNT * ITEMSIZE[case[1]]
+        hashes[fills.key(*case)] = fills.sha256(run.stdout)
+    return hashes
+
+
+@pytest.mark.parametrize("simd", ["avx2", "avx512"])
+def test_core_without_python(simd, native_program):
+    assert program_hashes([native_program], simd) == HASHES
+
+
+@pytest.mark.parametrize("simd", ["baseline", "neon"])
+def test_core_on_arm(simd, arm_program):
+    emulator = [tool("qemu-aarch64", "qemu-user"), "-L", "/usr/aarch64-linux-gnu"]
+    assert program_hashes([*emulator, arm_program], simd) == HASHES
