@@ -150,15 +150,16 @@ __attribute__((noinline)) inline double fused_multiply_add_exact(double a, doubl
   return (x > y) == negative_product ? -difference : difference;
 }
 
-inline bool is_moderate(double x) {  // zero, or 2^-400 <= |x| < 2^400
+inline bool is_moderate(double x) {  // 2^-400 <= |x| < 2^400
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   const uint64_t exponent = (bits >> 52) & 0x7FF;
-  return exponent - (1023 - 400) < 800 || (bits << 1) == 0;
+  return exponent - (1023 - 400) < 800;
 }
 
 inline double fused_multiply_add(double a, double b, double c) {
-  if (!(is_moderate(a) && is_moderate(b) && is_moderate(c))) {
+  // A product of zero is left to the exact way, which keeps its sign.
+  if (!(is_moderate(a) && is_moderate(b) && (is_moderate(c) || c == 0))) {
     return fused_multiply_add_exact(a, b, c);
   }
   const Sum product = two_product(a, b);
