@@ -46,7 +46,10 @@ struct AffineVector {
         largest(splat<V>(affine.largest)) {}
 
   V operator()(V value) const { return fma(scale, value, offset); }
-  V clamped(V value) const { return min(max((*this)(value), smallest), largest); }
+  V clamped(V value) const {
+    if constexpr (planted("no_clamp")) return (*this)(value);
+    return min(max((*this)(value), smallest), largest);
+  }
 };
 
 // ---- Distributions. Those of float32 and narrower say what a draw gives by `pair` (two values a
@@ -73,7 +76,10 @@ struct NormalF32 {
   explicit NormalF32(const Parameters& p) : affine(p.f32) {}
 
   void pair(U32 high, U32 low, F32& even, F32& odd) const {
-    const F32 radius_bits = from_signed(shift_right<1>(high)) + splat<F32>(0.5f);
+    F32 radius_bits = from_signed(shift_right<1>(high)) + splat<F32>(0.5f);
+    if constexpr (planted("radius_of_24_bits")) {
+      radius_bits = from_signed(shift_left<7>(shift_right<8>(high)));
+    }
     const F32 radius = square_root(ln<-2, 31>(radius_bits));
     F32 cosine, sine;
     cos_sin(high, low, cosine, sine);
@@ -201,6 +207,7 @@ struct ToBfloat16 {
   // The code in the high half, anything in the low one.
   static U32 rounded(F32 value) {
     const U32 b = bits(value);
+    if constexpr (planted("bfloat16_cut")) return b;
     const U32 odd = shift_right<16>(b) & splat<U32>(uint32_t{1});
     return b + splat<U32>(uint32_t{0x7FFF}) + odd;
   }

@@ -1,3 +1,4 @@
+#include "faults.h"
 #include "kernels.h"
 #include "polynomials.h"
 #include "simd_avx2.h"

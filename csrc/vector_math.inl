@@ -45,7 +45,10 @@ inline F32 ln(F32 x) {
   const U32 mantissa = (offset & splat<U32>(uint32_t{0x007FFFFF})) + splat<U32>(ROOT_HALF);
   const F32 f = from_bits(mantissa) - splat<F32>(1.0f);
   const F32 scaled = f * splat<F32>(static_cast<float>(SCALE));
-  const F32 ln_mantissa = fma(f * f, polynomial<SCALE>(poly::LN_F32, f), scaled);
+  F32 ln_mantissa = fma(f * f, polynomial<SCALE>(poly::LN_F32, f), scaled);
+  if constexpr (planted("ln_coefficient")) {
+    ln_mantissa = fma(f * f, splat<F32>(SCALE * 0.05f), ln_mantissa);
+  }
   return fma(exponent, splat<F32>(SCALE * 0.693147180559945309f), ln_mantissa);
 }
 
@@ -86,7 +89,8 @@ inline void cos_sin(U32 high, U32 low, F32& cosine, F32& sine) {
   const U32 sign_bit = splat<U32>(uint32_t{1} << 31);
   const Mask32 swap = top_bit(nearest);
   cosine = from_bits(bits(select(swap, sin_t, cos_t)) ^ ((half_turn ^ nearest) & sign_bit));
-  sine = from_bits(bits(select(swap, cos_t, sin_t)) ^ (half_turn & sign_bit));
+  const U32 sine_sign = planted("sine_sign") ? low & doubled : half_turn;
+  sine = from_bits(bits(select(swap, cos_t, sin_t)) ^ (sine_sign & sign_bit));
 }
 
 // cos and sin of 2 pi (x >> 11) / 2^53, by the same way.
@@ -132,6 +136,11 @@ constexpr double CENTRE = 0.425;
 // p - 1 loses the upper tail; here both tails come from their own probability. Rational
 // approximations (Wichura's AS 241) cost a division and two branches more.
 inline F32 normal_quantile(F32 centre, F32 tail) {
+  if constexpr (planted("upper_tail_from_below")) {
+    const F32 one = splat<F32>(1.0f);
+    const U32 upper = bits(centre) & splat<U32>(uint32_t{1} << 31);
+    tail = select(top_bit(upper), tail, one - (one - tail));
+  }
   const F32 one = splat<F32>(1.0f);
   const U32 sign = bits(centre) & splat<U32>(uint32_t{1} << 31);
   const Mask32 near = less(from_bits(bits(centre) ^ sign), splat<F32>(static_cast<float>(CENTRE)));

@@ -4,6 +4,7 @@ The instruction sets that this machine runs are forced in the installed module; 
 from the same sources without Python: AVX-512 through SIMD Everywhere, Arm64 under an emulator.
 """
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -12,12 +13,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fills
 import numpy as np
 import pytest
+import torch
 
 import fanin
+import fills
 from fanin import _core
+from fanin.initializers import Normal
 from fanin.output import ITEMSIZE, numpy_dtype
 
 HASHES = fills.committed()
@@ -43,7 +46,7 @@ def test_threads(threads):
 
 @pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
 def test_regions(case, whole):
-    initializer, dtype = case
+    initializer, _dtype = case
     matrix = whole[case].reshape(SHAPE)
     random = np.random.default_rng(1)
     for threads in (1, 2, 3, 7):
@@ -104,6 +107,34 @@ def test_forked_children():
     child.join()
 
 
+@pytest.mark.parametrize("mode", [0x400, 0x800, 0xC00])  # downward, upward, toward zero (x86)
+def test_rounding_modes(mode):
+    libm = ctypes.CDLL("libm.so.6")
+    assert libm.fesetround(mode) == 0
+    try:
+        hashes = fills.all_hashes(threads=2)
+        assert libm.fegetround() == mode
+    finally:
+        libm.fesetround(0)
+    assert hashes == HASHES
+
+
+def test_flush_to_zero():
+    subnormal = Normal(std=1e-40)
+    out = np.empty(10**5, np.float32)
+    expected = subnormal.fill(out, seed=0, threads=2).tobytes()
+    assert torch.set_flush_denormal(True)
+    try:
+        hashes = fills.all_hashes(threads=2)
+        values = subnormal.fill(out, seed=0, threads=2).tobytes()
+        assert not (torch.full((4,), 1e-40) * 1.0).any()  # still flushed for the caller
+    finally:
+        torch.set_flush_denormal(False)
+    assert hashes == HASHES
+    assert values == expected
+    assert np.count_nonzero(out) > 0.99 * out.size
+
+
 @pytest.mark.parametrize("simd", _core.simd_names())
 def test_instruction_sets(simd):
     run = subprocess.run(
@@ -138,7 +169,7 @@ def tool(name, package):
 def build(folder, *options):
     """Build the core's test program and return its path."""
     commands = [
-        [tool("cmake", "cmake"), "-S", ROOT / "tests" / "core", "-B", folder, *options],
+        [tool("cmake", "cmake"), "-GNinja", "-S", ROOT / "tests" / "core", "-B", folder, *options],
         [tool("cmake", "cmake"), "--build", folder, "--parallel", "2"],
     ]
     for command in commands:
