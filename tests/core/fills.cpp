@@ -17,7 +17,8 @@ using fanin::Dtype;
 using fanin::Sampler;
 
 Dtype dtype_of(const std::string& name) {
-  const char* names[] = {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"};
+  const char* names[] = {"float64",  "float32",       "float16",
+                         "bfloat16", "float8_e4m3fn", "float8_e5m2"};
   for (int i = 0; i < fanin::DTYPES; ++i) {
     if (name == names[i]) return static_cast<Dtype>(i);
   }
