@@ -26,7 +26,8 @@ inline V polynomial(const T (&c)[N], V x) {
     return horner<SCALE, 0, 1>(c, x);
   } else if constexpr (N <= 10) {
     const V x2 = x * x;
-    return fma(horner<SCALE, 1, 2>(c, x2), x, horner<SCALE, 0, 2>(c, x2));
+    const V high = fma(horner<SCALE, 2, 2>(c, x2), x, horner<SCALE, 1, 2>(c, x2));
+    return fma(high, x, splat<V>(SCALE * c[0]));  // the largest term last: one rounding of its size
   } else {
     const V x2 = x * x;
     const V x4 = x2 * x2;
