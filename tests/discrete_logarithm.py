@@ -1,6 +1,6 @@
-"""Where on the generator's cycle a given draw is: the way from a draw to a matrix that begins by it.
+"""Where on the generator's cycle a given draw is, and so which matrix begins by it.
 
-A step of the generator is a multiplication by x in GF(2)[x] modulo its characteristic polynomial, so
+A step of the generator is a multiplication by x in GF(2)[x] modulo its characteristic polynomial:
 the place of a state is a discrete logarithm in a field of 2^64 elements. The order of its group,
 2^64 - 1, is a product of small primes: Pohlig and Hellman (1978) take the logarithm modulo each of
 them, by baby and giant steps, and join them by the Chinese remainder theorem.
@@ -61,7 +61,7 @@ def _logarithm(prime, element):
 
 @functools.cache
 def _baby_steps(prime):
-    """The first powers of the root of unity of this order, and the inverse of the one after them."""
+    """The first powers of the root of unity of this order, and the next one's inverse."""
     root = _power(2, reference.PERIOD // prime)  # 2 is the polynomial x
     count = math.isqrt(16 * prime)  # giant steps are taken for every draw, baby steps once
     powers, power = {}, 1

@@ -135,9 +135,7 @@ def test_float64_normals_at_extreme_draws(which):
         exact.extend(float(reference.normal(position, e, "float64")) for e in range(2))
     assert worst(np.array(values), exact) <= 1
     if which == "radius":
-        smallest_u = reference.normal(position, 0, "float64")
-        assert math.hypot(*exact[-2:]) == pytest.approx(math.sqrt(106 * math.log(2)))
-        assert abs(smallest_u) <= math.sqrt(106 * math.log(2))
+        assert math.hypot(*values[-2:]) == pytest.approx(math.sqrt(106 * math.log(2)))
 
 
 BOUNDS = [
@@ -164,8 +162,6 @@ def test_truncated_normals_at_extreme_draws(low, high, dtype):
     assert worst(values, np.clip(exact, smallest, largest)) <= 1
     assert smallest <= values.min()
     assert values.max() <= largest
-    order = np.argsort(exact, kind="stable")
-    assert (np.diff(values[order]) >= 0).all() or worst(values, exact) <= 1
 
 
 @mpmath.workdps(40)
