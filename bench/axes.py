@@ -44,3 +44,9 @@ def numpy_filler(distribution: str, dtype: str) -> Callable[[np.ndarray], Any] |
         return None
     method = generator.standard_normal if distribution == "normal" else generator.random
     return lambda out: method(out=out, dtype=out.dtype)
+
+
+FILLS: dict[str, Callable[[str, torch.Tensor, int], None]] = {
+    "fanin": fill_with_fanin,
+    "torch": fill_with_torch,
+}

@@ -1,6 +1,6 @@
 """The regression suite: fills of every size, dtype and distribution, beside torch and NumPy.
 
-pytest bench/test_fill.py --benchmark-group-by=param:distribution,param:dtype,param:size
+pytest bench --benchmark-group-by=param:distribution,param:dtype,param:size
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ def out(size, dtype):
     return torch.zeros(size, dtype=axes.DTYPES[dtype])
 
 
+@pytest.mark.parametrize("library", axes.FILLS)
 @pytest.mark.parametrize("threads", axes.THREADS)
 @pytest.mark.parametrize("size", axes.SIZES)
 @pytest.mark.parametrize("dtype", axes.DTYPES)
 @pytest.mark.parametrize("distribution", axes.DISTRIBUTIONS)
-@pytest.mark.parametrize("fill", [axes.fill_with_fanin, axes.fill_with_torch])
-def test_fill(benchmark, fill, distribution, dtype, size, threads, out):
-    benchmark(fill, distribution, out, threads)
+def test_fill(benchmark, library, distribution, dtype, size, threads, out):
+    benchmark(axes.FILLS[library], distribution, out, threads)
+    assert out.count_nonzero() > size // 2
 
 
 @pytest.mark.parametrize("size", axes.SIZES)
@@ -31,3 +32,4 @@ def test_fill(benchmark, fill, distribution, dtype, size, threads, out):
 @pytest.mark.parametrize("distribution", ["normal", "uniform"])
 def test_numpy(benchmark, distribution, dtype, size, out):
     benchmark(axes.numpy_filler(distribution, dtype), out.numpy())
+    assert out.count_nonzero() > size // 2
