@@ -29,6 +29,11 @@ def test_links(path):
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_no_path_of_one_machine(path):
+    assert not re.findall(r"(?<![\w.])/(?:home|root|work|Users|tmp)/[\w.-]*", path.read_text())
+
+
 def test_contributing_names_what_there_is():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     tree = text.split("```")[1]
