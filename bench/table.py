@@ -20,7 +20,7 @@ import axes
 import error
 import report
 
-COMMAND = "python bench/table.py --write"
+PATIENCE = 10.0  # seconds after which a contestant's rounds are enough
 ONE, TWO = axes.THREADS
 
 
@@ -37,6 +37,8 @@ def rates(distribution: str, dtype: str, threads: int, size: int, rounds: int) -
     times: dict[str, list[float]] = {name: [] for name in runs}
     for round_number in range(rounds + 1):  # the first one warms up
         for name, run in runs.items():
+            if sum(times[name]) > PATIENCE:
+                continue
             started = time.perf_counter()
             run()
             if round_number > 0:
@@ -75,15 +77,17 @@ def text(rows: list[dict[str, Any]], size: int, rounds: int) -> str:
             *(f"{row['error'][name]:.1f}" if name in row["error"] else "" for name in axes.FILLS),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    command = f"python bench/table.py --size {size} --rounds {rounds} --write"
     return "\n".join(
         [
             *lines,
             "",
             f"Speed in millions of elements a second, with {ONE} / {TWO} threads (NumPy: one), into"
-            f" a warm buffer of {size:,}: medians of {rounds} rounds, in turn. Error in units in"
-            " the last place, the largest of many samples against the formula's exact value;"
-            " empty where there is none but the last rounding, or where the exact value is not"
-            f" known. {report.machine('torch', 'numpy')}. To repeat: `{COMMAND}`.",
+            f" a warm buffer of {size:,}: medians of {rounds} rounds, in turn (fewer for who"
+            " is slow). Error in units in the last place, the largest of many samples against the"
+            " formula's exact value; empty where there is none but the last rounding, or where the"
+            " exact value is not known."
+            f" {report.machine('torch', 'numpy')}. To repeat: `{command}`.",
         ]
     )
 
