@@ -103,7 +103,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     times, num_bytes = measure(arguments.preset, arguments.dtype, arguments.rounds, arguments.disk)
-    command = f"python bench/checkpoint.py {arguments.preset} {arguments.dtype} --write"
+    command = f"python bench/checkpoint.py {arguments.preset} {arguments.dtype}"
+    command += f" --rounds {arguments.rounds} --write"
     table = text(times, num_bytes, command)
     print(table)
     if arguments.write:
