@@ -33,7 +33,7 @@ constexpr uint64_t STRIDED_ELEMENTS = uint64_t{1} << 14;
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 const Jump& lane_jump(uint64_t draws) {
-  constexpr uint64_t LOST = planted("lanes_overlap") ? 2 : 0;
+  static const uint64_t LOST = planted("lanes_overlap") ? 2 : 0;
   static const Jump wide(WIDE_LANE - LOST), narrow(NARROW_LANE - LOST);
   return draws == WIDE_LANE ? wide : narrow;
 }

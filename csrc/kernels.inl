@@ -30,6 +30,7 @@ struct Generator {
     state = state ^ shift_right<12>(state);
     state = state ^ shift_left<25>(state);
     state = state ^ shift_right<27>(state);
+    if (planted("multiplier_bit")) return multiply<fanin::MULTIPLIER ^ (1 << 20)>(state);
     return multiply<fanin::MULTIPLIER>(state);
   }
 };
@@ -47,7 +48,7 @@ struct AffineVector {
 
   V operator()(V value) const { return fma(scale, value, offset); }
   V clamped(V value) const {
-    if constexpr (planted("no_clamp")) return (*this)(value);
+    if (planted("no_clamp")) return (*this)(value);
     return min(max((*this)(value), smallest), largest);
   }
 };
@@ -77,9 +78,10 @@ struct NormalF32 {
 
   void pair(U32 high, U32 low, F32& even, F32& odd) const {
     F32 radius_bits = from_signed(shift_right<1>(high)) + splat<F32>(0.5f);
-    if constexpr (planted("radius_of_24_bits")) {
-      radius_bits = from_signed(shift_left<7>(shift_right<8>(high)));
+    if (planted("radius_of_24_bits")) {
+      radius_bits = from_signed(shift_left<7>(shift_right<8>(high))) + splat<F32>(64.0f);
     }
+    if (planted("radius_without_half")) radius_bits = from_signed(shift_right<1>(high));
     const F32 radius = square_root(ln<-2, 31>(radius_bits));
     F32 cosine, sine;
     cos_sin(high, low, cosine, sine);
@@ -207,7 +209,7 @@ struct ToBfloat16 {
   // The code in the high half, anything in the low one.
   static U32 rounded(F32 value) {
     const U32 b = bits(value);
-    if constexpr (planted("bfloat16_cut")) return b;
+    if (planted("bfloat16_cut")) return b;
     const U32 odd = shift_right<16>(b) & splat<U32>(uint32_t{1});
     return b + splat<U32>(uint32_t{0x7FFF}) + odd;
   }

@@ -47,7 +47,7 @@ inline F32 ln(F32 x) {
   const F32 f = from_bits(mantissa) - splat<F32>(1.0f);
   const F32 scaled = f * splat<F32>(static_cast<float>(SCALE));
   F32 ln_mantissa = fma(f * f, polynomial<SCALE>(poly::LN_F32, f), scaled);
-  if constexpr (planted("ln_coefficient")) {
+  if (planted("ln_coefficient")) {
     ln_mantissa = fma(f * f, splat<F32>(SCALE * 0.05f), ln_mantissa);
   }
   return fma(exponent, splat<F32>(SCALE * 0.693147180559945309f), ln_mantissa);
@@ -137,7 +137,7 @@ constexpr double CENTRE = 0.425;
 // p - 1 loses the upper tail; here both tails come from their own probability. Rational
 // approximations (Wichura's AS 241) cost a division and two branches more.
 inline F32 normal_quantile(F32 centre, F32 tail) {
-  if constexpr (planted("upper_tail_from_below")) {
+  if (planted("upper_tail_from_below")) {
     const F32 one = splat<F32>(1.0f);
     const U32 upper = bits(centre) & splat<U32>(uint32_t{1} << 31);
     tail = select(top_bit(upper), tail, one - (one - tail));

@@ -1,10 +1,11 @@
-"""The tests of the tests: cores with a planted fault, on which the statistical checks must be red.
+"""The tests of the tests: a core with a planted fault, on which other tests here must fail.
 
-Each fault of csrc/faults.h is built into a copy of the installed package, outside of it, and the
-checks that should see it run there in a process of their own.
+The core is built with all faults of csrc/faults.h in it, into a copy of the installed package; the
+environment names the one to plant.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,86 +14,78 @@ from pathlib import Path
 import pybind11
 import pytest
 
-import distribution_checks
 import fanin
 
 ROOT = Path(__file__).parents[1]
 
-# Each fault with a check that must see it.
+# Each fault with a test that must see it.
 FAULTS = {
-    "radius_of_24_bits": "normal_extremes",
-    "sine_sign": "normal_float32",
-    "upper_tail_from_below": "truncated_normal",
-    "lanes_overlap": "uniform_float32",
-    "bfloat16_cut": "bfloat16_is_rounded",
-    "no_clamp": "uniform_narrow",
-    "ln_coefficient": "normal_float32",
-    "name_ignored": "streams_are_unrelated",
+    "radius_of_24_bits": "test_distributions.py::test_tails",
+    "radius_without_half": "test_accuracy.py::test_float32_normals_at_extreme_draws",
+    "sine_sign": "test_distributions.py::test_normal[float32]",
+    "upper_tail_from_below": "test_distributions.py::test_bounds_of_1000_sigma[float32]",
+    "lanes_overlap": "test_distributions.py::test_uniform[float32]",
+    "bfloat16_cut": "test_distributions.py::test_rounded_normal[bfloat16]",
+    "no_clamp": "test_distributions.py::test_rounded_uniform[0.0-1.0-float16]",
+    "ln_coefficient": "test_distributions.py::test_normal[float32]",
+    "multiplier_bit": "test_values.py::test_uniform_has_the_known_bits",
+    "name_ignored": "test_distributions.py::test_streams_are_unrelated",
 }
-
-
-def run(command, **options):
-    result = subprocess.run(command, capture_output=True, text=True, **options)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def build_folder(tmp_path_factory):
-    """One build tree for all: only the files with faults are compiled again."""
-    folder = tmp_path_factory.mktemp("faults")
-    cmake = shutil.which("cmake")
-    assert cmake, "cmake is needed: apt-get install cmake"
-    run(
-        [
-            *(cmake, "-GNinja", "-S", ROOT, "-B", folder),
-            *("-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"),
-            f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
-            f"-DPython_EXECUTABLE={sys.executable}",
-        ]
-    )
-    return folder
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """A copy of the package, without its core."""
+    """A folder with a copy of the package, its core built for faults."""
+    cmake, ninja = shutil.which("cmake"), shutil.which("ninja")
+    assert cmake, "cmake is needed: apt-get install cmake"
+    assert ninja, "ninja is needed: apt-get install ninja-build"
     folder = tmp_path_factory.mktemp("package")
-    shutil.copytree(
-        Path(fanin.__file__).parent, folder / "fanin", ignore=shutil.ignore_patterns("_core*.so")
-    )
+    build = tmp_path_factory.mktemp("build")
+    for command in (
+        [
+            *(cmake, "-GNinja", "-S", ROOT, "-B", build, "-DFANIN_FAULTS=ON"),
+            *("-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1"),
+            f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
+            f"-DPython_EXECUTABLE={sys.executable}",
+        ],
+        [cmake, "--build", build, "--parallel", "2"],
+    ):
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    without_core = shutil.ignore_patterns("_core*.so", "__pycache__")
+    shutil.copytree(Path(fanin.__file__).parent, folder / "fanin", ignore=without_core)
+    (core,) = build.glob("_core*.so")
+    shutil.copy(core, folder / "fanin")
     return folder
 
 
-def verdicts(check, build_folder, package, fault):
-    """Build the core with a fault ("" for none) and return what a check says of it."""
-    run(["cmake", f"-DFANIN_FAULT={fault}", build_folder])
-    run(["cmake", "--build", build_folder, "--parallel", "2"])
-    (core,) = build_folder.glob("_core*.so")
-    shutil.copy(core, package / "fanin" / core.name)
-    environment = {**os.environ, "PYTHONPATH": f"{package}:{ROOT / 'tests'}"}
-    code = (
-        f"import fanin; print(fanin.__file__); import distribution_checks as d; d.report(d.{check})"
+def run_tests(package, fault, *tests):
+    """Run tests on the package, with a fault ("" for none); return the exit status and output."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=line", *tests],
+        env={**os.environ, "PYTHONPATH": str(package), "FANIN_FAULT": fault},
+        cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
     )
-    where, verdict = run([sys.executable, "-c", code], env=environment, cwd=package).splitlines()
-    assert Path(where).parent == package / "fanin"
-    return verdict
+    return run.returncode, run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_seen(fault, build_folder, package):
-    verdict = verdicts(FAULTS[fault], build_folder, package, fault)
-    assert verdict.startswith(f"{FAULTS[fault]}: red"), verdict
+def test_a_fault_is_seen(fault, package):
+    status, output = run_tests(package, fault, FAULTS[fault])
+    assert status == pytest.ExitCode.TESTS_FAILED, output
+    assert "1 failed" in output
+    assert re.search(r"^E +(assert|AssertionError)\b", output, re.MULTILINE), output
 
 
-@pytest.mark.parametrize("check", sorted(set(FAULTS.values())))
-def test_no_fault_is_green(check, build_folder, package):
-    assert verdicts(check, build_folder, package, "") == f"{check}: green"
+def test_without_a_fault_the_bits_are_right(package):
+    status, output = run_tests(package, "", "test_same_bits.py::test_threads[2]")
+    assert status == pytest.ExitCode.OK, output
 
 
 def test_every_fault_is_tried():
     listed = (ROOT / "csrc" / "faults.h").read_text().split("#pragma once")[0]
-    assert set(FAULTS) == {
+    assert list(FAULTS) == [
         line.split()[1] for line in listed.splitlines() if line.startswith("//   ")
-    }
-    assert {check.__name__ for check in distribution_checks.CHECKS} >= set(FAULTS.values())
+    ]
