@@ -58,6 +58,44 @@ def test_regions(case, whole):
 
 
 @pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
+def test_short_rows_of_odd_length(case, whole):
+    """Rows begin at either half of a pair, and are many enough for the table of jumps."""
+    for rows, columns in ((1021, 1027), (29959, 35), (80659, 13)):
+        matrix = whole[case][: rows * columns].reshape(rows, columns)
+        for region in (np.s_[1:, 1:-2], np.s_[:, 3:4], np.s_[5:-3, :-1]):
+            out = np.empty(matrix[region].shape, matrix.dtype)
+            fills.fill(case[0], out, shape=matrix.shape, region=_explicit(region, matrix.shape))
+            assert out.tobytes() == matrix[region].tobytes(), (matrix.shape, region)
+
+
+def _explicit(region, shape):
+    """The region with its bounds as fanin takes them: from 0 to the shape."""
+    return tuple(slice(*s.indices(size)[:2]) for s, size in zip(region, shape, strict=True))
+
+
+@pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
+def test_runs_of_any_length_write_nothing_else(case, whole):
+    """Runs that begin and end anywhere in a vector, a lane or a group of lanes."""
+    random = np.random.default_rng(3)
+    lengths = [
+        *range(40),
+        *random.integers(40, 3000, 20),
+        1984 * 8 + 1,
+        3968 * 8 - 1,
+        3968 * 24 + 7,
+    ]
+    for length in map(int, lengths):
+        start = int(random.integers(0, 300))
+        memory = np.full((length + 200) * whole[case].itemsize, 0xA5, np.uint8)
+        expected = memory.view(whole[case].dtype).copy()
+        expected[100 : 100 + length] = whole[case][start : start + length]
+        out = memory.view(whole[case].dtype)[100 : 100 + length]
+        region = (slice(start, start + length),)
+        fills.fill(case[0], out, shape=fills.COUNT, region=region, threads=1)
+        assert memory.tobytes() == expected.tobytes(), (start, length)
+
+
+@pytest.mark.parametrize("case", fills.CASES, ids=lambda case: "-".join(case))
 def test_a_matrix_put_together_from_any_cut(case):
     initializer, dtype = case
     random = np.random.default_rng(2)

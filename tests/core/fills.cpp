@@ -2,7 +2,8 @@
 //
 //   fills DISTRIBUTION DTYPE POSITION THREADS
 //
-// The parameters are those of tests/fills.py. FANIN_SIMD chooses the instruction set.
+// The parameters are those of tests/fills.py. FANIN_SIMD chooses the instruction set. The first
+// half is filled in one piece, the second in short rows, cut at odd places.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,11 +48,21 @@ int main(int argc, char** argv) {
   }
   const Dtype dtype = dtype_of(argv[2]);
   const Sampler sampler = sampler_of(argv[1], dtype);
-  const uint64_t count = uint64_t{1} << 20;
-  const size_t item = fanin::item_size(dtype);
+  const uint64_t position = std::strtoull(argv[3], nullptr, 10);
+  const int threads = std::atoi(argv[4]);
+  const uint64_t rows = 1024, columns = 1024, count = rows * columns;
+  const auto item = static_cast<int64_t>(fanin::item_size(dtype));
   std::vector<char> memory(count * item);
-  const fanin::Region region{{count}, {0}, {count}, {static_cast<int64_t>(item)}};
-  fanin::fill(sampler, std::strtoull(argv[3], nullptr, 10), region, memory.data(),
-              std::atoi(argv[4]), nullptr);
+  const auto fill = [&](uint64_t row, uint64_t row_end, uint64_t column, uint64_t column_end) {
+    const fanin::Region region{{rows, columns},
+                               {row, column},
+                               {row_end - row, column_end - column},
+                               {static_cast<int64_t>(columns) * item, item}};
+    char* const origin = memory.data() + (row * columns + column) * item;
+    fanin::fill(sampler, position, region, origin, threads, nullptr);
+  };
+  fill(0, rows / 2, 0, columns);
+  const uint64_t cuts[] = {0, 35, 512, 1021, columns};
+  for (int i = 0; i < 4; ++i) fill(rows / 2, rows, cuts[i], cuts[i + 1]);
   return std::fwrite(memory.data(), item, count, stdout) == count ? 0 : 1;
 }
