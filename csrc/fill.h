@@ -43,7 +43,8 @@ class Fill {
     uint64_t element;
     char* out;
   };
-  // A unit's number and the elements to leave out before `element`.
+  // The state before the draws of the unit that holds an element, and how many elements of the
+  // unit come before it.
   struct Unit {
     uint64_t state;
     uint64_t skip;

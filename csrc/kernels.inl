@@ -53,9 +53,10 @@ struct AffineVector {
   }
 };
 
-// ---- Distributions. Those of float32 and narrower say what a draw gives by `pair` (two values a
-// draw)
-// ---- or `single`; those of float64 by `vectors`: the values of the next LANES steps.
+// ---- Distributions.
+//
+// Those of float32 and narrower say what a draw gives by `pair` (two values a draw) or `single`;
+// those of float64 by `vectors`: the values of the next LANES steps.
 
 struct UniformF32 {
   static constexpr int VALUES_PER_DRAW = 2;

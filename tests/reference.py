@@ -7,6 +7,7 @@ normals are values of the formula by mpmath, to compare with a tolerance.
 
 import json
 import math
+import platform
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,6 +28,11 @@ DTYPES = {
     "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
     "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
+
+# FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO of fesetround
+ROUNDING_MODES = (
+    (0x400, 0x800, 0xC00) if platform.machine() == "x86_64" else (0x800000, 0x400000, 0xC00000)
+)
 
 KNOWN_ANSWERS = json.loads((Path(__file__).parent / "data" / "stream.json").read_text())
 
