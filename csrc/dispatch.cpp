@@ -21,11 +21,9 @@ bool f16c() {
 struct Candidate {
   const KernelTable& table;
   bool supported;
-  bool by_default;
 };
 
-// From the plainest to the widest. AVX-512 is for who asks: its bits are tested through SIMD
-// Everywhere, its speed on no machine yet.
+// From the plainest to the widest: the last one that is supported is the default.
 std::vector<Candidate> candidates() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -37,11 +35,9 @@ std::vector<Candidate> candidates() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl");
 #endif
-  return {{baseline_kernels(), true, true},
-          {avx2_kernels(), avx2, true},
-          {avx512_kernels(), avx512, false}};
+  return {{baseline_kernels(), true}, {avx2_kernels(), avx2}, {avx512_kernels(), avx512}};
 #else  // Arm64, all of which has NEON
-  return {{baseline_kernels(), true, true}, {neon_kernels(), true, true}};
+  return {{baseline_kernels(), true}, {neon_kernels(), true}};
 #endif
 }
 
@@ -52,9 +48,7 @@ const KernelTable& choose() {
   std::string names;
   for (const Candidate& candidate : candidates()) {
     if (!candidate.supported) continue;
-    if (any ? candidate.by_default : candidate.table.name == std::string(forced)) {
-      chosen = &candidate.table;
-    }
+    if (any || candidate.table.name == std::string(forced)) chosen = &candidate.table;
     names += (names.empty() ? "" : ", ") + std::string(candidate.table.name);
   }
   if (chosen == nullptr) {
