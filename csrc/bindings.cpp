@@ -1,5 +1,6 @@
 // The Python module: names and types only. What the arguments may be is checked in Python, before.
 #include <pybind11/functional.h>
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -95,11 +96,15 @@ class Environment {
   std::unique_ptr<IeeeEnvironment> environment_;
 };
 
-void fill_memory(const Sampler& sampler, uint64_t position, Sizes shape, Sizes start, Sizes extent,
-                 uintptr_t address, std::vector<int64_t> strides, int threads) {
-  const Region region{std::move(shape), std::move(start), std::move(extent), std::move(strides)};
+// The region of a matrix of that shape that begins at `start` and has the array's shape.
+void fill_array(const Sampler& sampler, uint64_t position, py::array& out, Sizes shape, Sizes start,
+                int threads) {
+  const Region region{std::move(shape), std::move(start),
+                      Sizes(out.shape(), out.shape() + out.ndim()),
+                      std::vector<int64_t>(out.strides(), out.strides() + out.ndim())};
+  char* const address = static_cast<char*>(out.mutable_data());
   const py::gil_scoped_release release;
-  fill(sampler, position, region, reinterpret_cast<char*>(address), threads, check_signals);
+  fill(sampler, position, region, address, threads, check_signals);
 }
 
 using TensorArgument = std::tuple<uint64_t, Sizes, std::vector<const Part*>>;
@@ -194,9 +199,8 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
       .def("__enter__", &Environment::enter, py::return_value_policy::reference_internal)
       .def("__exit__", &Environment::exit);
 
-  m.def("fill", &fill_memory, py::arg("sampler"), py::arg("position"), py::arg("shape"),
-        py::arg("start"), py::arg("extent"), py::arg("address"), py::arg("strides"),
-        py::arg("threads"));
+  m.def("fill", &fill_array, py::arg("sampler"), py::arg("position"), py::arg("out"),
+        py::arg("shape"), py::arg("start"), py::arg("threads"));
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
         py::arg("progress") = py::none());
 

@@ -24,7 +24,7 @@ constexpr uint64_t NARROW_LANE = 64;
 // Rows up to this many draws are sampled a row a lane.
 constexpr uint64_t SHORT_ROW = 1024;
 // As many rows are worth the set-up of a table that jumps from row to row.
-constexpr uint64_t ROWS_WORTH_A_TABLE = 256;
+constexpr uint64_t ROWS_WORTH_A_TABLE = 64;
 
 constexpr uint64_t HUGE_PAGES_FROM = uint64_t{1} << 22;  // bytes, as NumPy
 

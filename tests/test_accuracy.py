@@ -25,7 +25,7 @@ POSITION = 2**63 + 12345  # of the bulk
 def fill(sampler, position, count):
     """The first elements of the vector at a position."""
     out = np.empty(count, reference.DTYPES[sampler.dtype])
-    _core.fill(sampler, position, (count,), (0,), (count,), out.ctypes.data, out.strides, 1)
+    _core.fill(sampler, position, out, (count,), (0,), 1)
     return out
 
 

@@ -5,7 +5,9 @@ dtypes are the names `float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import final
+from typing import Any, final
+
+from numpy.typing import NDArray
 
 STREAM_VERSION: int
 PERIOD: int
@@ -69,11 +71,9 @@ class IeeeEnvironment:
 def fill(
     sampler: Sampler,
     position: int,
+    out: NDArray[Any],
     shape: Sequence[int],
     start: Sequence[int],
-    extent: Sequence[int],
-    address: int,
-    strides: Sequence[int],
     threads: int,
 ) -> None: ...
 def write_tensors(

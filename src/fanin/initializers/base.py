@@ -127,10 +127,7 @@ class Initializer(ABC):
             threads = thread_count(threads)
         if array.size > 0:
             output.announce_write(out)
-            address = array.__array_interface__["data"][0]
-            _core.fill(
-                sampler, position, matrix, start, extent, address, array.strides, threads or 1
-            )
+            _core.fill(sampler, position, array, matrix, start, threads or 1)
         return out
 
     def __str__(self) -> str:
