@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "dispatch.h"
+#include "draws.h"
 #include "environment.h"
 #include "file.h"
 #include "fill.h"
@@ -107,6 +108,16 @@ void fill_array(const Sampler& sampler, uint64_t position, py::array& out, Sizes
   fill(sampler, position, region, address, threads, check_signals);
 }
 
+// A row of `out`, which is C-contiguous, for each of `firsts`.
+void draws_to_array(uint64_t position, const py::array_t<uint64_t>& firsts,
+                    py::array_t<uint64_t>& out, int threads) {
+  const uint64_t rows = out.shape(0), count = out.shape(1);
+  const uint64_t* from = firsts.data();
+  uint64_t* to = out.mutable_data();
+  const py::gil_scoped_release release;
+  draws(position, from, rows, count, to, threads, check_signals);
+}
+
 using TensorArgument = std::tuple<uint64_t, Sizes, std::vector<const Part*>>;
 
 void write_to_file(int file, const std::vector<TensorArgument>& arguments, int threads,
@@ -201,6 +212,8 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
 
   m.def("fill", &fill_array, py::arg("sampler"), py::arg("position"), py::arg("out"),
         py::arg("shape"), py::arg("start"), py::arg("threads"));
+  m.def("draws", &draws_to_array, py::arg("position"), py::arg("firsts").noconvert(),
+        py::arg("out").noconvert(), py::arg("threads"));
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
         py::arg("progress") = py::none());
 

@@ -8,15 +8,16 @@ import pytest
 
 import fanin
 from fanin.initializers import TABLE
-from fanin.initializers.base import _sampler
+from fanin.initializers.base import _filler
 from fanin.initializers.distributions import _parent_std, _truncated_std
 from fanin.initializers.table import _scale
 from reference import ROUNDING_MODES
+from table_examples import NEEDED, shape_for
 
 LIBM = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
 
 CALLS = {
-    **{name: lambda name=name: call(name, (37, 41)) for name in TABLE},
+    **{name: lambda name=name: call(name, shape_for(name, 41, 37)) for name in TABLE},
     "gain": lambda: call("he_normal", (37, 41), gain=0.7),
     "leaky": lambda: call("variance_scaling", (37, 41), scale=fanin.gain("leaky_relu", 0.3)),
     "geometric": lambda: call("variance_scaling", (37, 41), mode="fan_geo_avg"),
@@ -29,7 +30,7 @@ CALLS = {
 
 
 def call(name, shape, **arguments):
-    needed = {"constant": {"value": 0.1}, "gpt2_residual": {"n_layer": 7}}.get(name, {})
+    needed = NEEDED.get(name, {})
     return [
         getattr(fanin, name)(shape, seed=0, name="w", dtype=dtype, **needed, **arguments).tobytes()
         for dtype in ("float64", "float32", "bfloat16")
@@ -37,7 +38,7 @@ def call(name, shape, **arguments):
 
 
 def forget():
-    for cache in (_sampler, _parent_std, _truncated_std, _scale):
+    for cache in (_filler, _parent_std, _truncated_std, _scale):
         cache.cache_clear()
 
 

@@ -9,12 +9,14 @@ import pytest
 
 import fanin
 import reference
-from fanin.functions.keywords import ArrayOptions, FanOptions, sample
+from fanin.functions.keywords import ArrayOptions, FanOptions, LayoutOptions, sample
 from fanin.initializers import TABLE
+from table_examples import NEEDED, example, shape_for
 
-NEEDED = {"constant": {"value": 2.5}, "gpt2_residual": {"n_layer": 12}}
 NAMES = list(TABLE)
-RANDOM = [name for name in NAMES if name not in ("zeros", "ones", "constant")]
+RANDOM = [
+    name for name in NAMES if example(name).filler(shape_for(name, 2, 2), None, 1, "float32").draws
+]
 
 
 def call(function_name, *args, **kwargs):
@@ -23,19 +25,20 @@ def call(function_name, *args, **kwargs):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_samples_its_initializer(name):
-    values = call(name, (6, 5), seed=1, name="w")
+    shape = shape_for(name, 6, 5)
+    values = call(name, shape, seed=1, name="w")
     assert type(values) is np.ndarray
     assert values.dtype == np.float32
     assert values.flags.c_contiguous
-    init = TABLE[name](**NEEDED.get(name, {}))
-    assert np.array_equal(values, init.fill(np.empty((6, 5), np.float32), seed=1, name="w"))
+    filled = example(name).fill(np.empty(shape, np.float32), seed=1, name="w")
+    assert np.array_equal(values, filled)
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_each_has_its_standard_deviation(name):
-    init = TABLE[name](**NEEDED.get(name, {}))
-    values = call(name, (300, 500), seed=2, dtype="float64")
-    assert values.std() == pytest.approx(init.standard_deviation((300, 500)), rel=0.01)
+    shape = shape_for(name, 300, 500)
+    values = call(name, shape, seed=2, dtype="float64")
+    assert values.std() == pytest.approx(example(name).standard_deviation(shape), rel=0.01)
 
 
 def test_aliases_are_the_same_functions():
@@ -49,6 +52,7 @@ def test_aliases_are_the_same_functions():
 def test_the_shared_keywords_are_typed_once():
     shared = [*inspect.signature(sample).parameters][2:]
     assert sorted(typing.get_type_hints(FanOptions)) == sorted(shared)
+    assert set(typing.get_type_hints(LayoutOptions)) == set(shared) - {"groups"}
     assert set(typing.get_type_hints(ArrayOptions)) == set(shared) - {"layout", "groups"}
 
 
@@ -123,8 +127,9 @@ def test_shapes():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (3, 0, 2)])
-def test_no_elements_are_no_work(name, shape):
+@pytest.mark.parametrize("size", [(0, 5), (5, 0), (0, 0)])
+def test_no_elements_are_no_work(name, size):
+    shape = shape_for(name, *size)
     values = call(name, shape, seed=0)
     assert values.shape == shape
 
@@ -134,11 +139,11 @@ def test_no_elements_are_no_work(name, shape):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_region_has_the_values_and_fans_of_the_whole(name):
-    whole = call(name, (16, 4096), seed=7, name="w")
-    parts = [
-        call(name, (16, 4096), seed=7, name="w", region=(slice(4 * i, 4 * i + 4), slice(None)))
-        for i in range(4)
-    ]
+    shape = shape_for(name, 16, 4096)
+    whole = call(name, shape, seed=7, name="w")
+    quarter, rest = shape[0] // 4, (slice(None),) * (len(shape) - 1)
+    regions = [(slice(quarter * i, quarter * (i + 1)), *rest) for i in range(4)]
+    parts = [call(name, shape, seed=7, name="w", region=region) for region in regions]
     assert np.array_equal(np.concatenate(parts), whole)
 
 

@@ -14,13 +14,12 @@ from fanin.initializers import (
     VarianceScaling,
     parse,
 )
-
-NEEDED = {"constant": {"value": 2.5}, "gpt2_residual": {"n_layer": 12}}
+from table_examples import example
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_text_parses_to_an_equal_value(name):
-    init = TABLE[name](**NEEDED.get(name, {}))
+    init = example(name)
     assert parse(str(init)) == init
     assert hash(parse(str(init))) == hash(init)
 

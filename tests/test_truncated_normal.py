@@ -118,7 +118,7 @@ def test_std_0_is_the_mean():
 )
 def test_intervals_too_far_from_the_mean(low, high):
     with pytest.raises(ValueError, match="more than 37 sigma from the mean"):
-        TruncatedNormal(low=low, high=high).sampler((3,), None, 1, "float32")
+        TruncatedNormal(low=low, high=high).filler((3,), None, 1, "float32")
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from fanin import initializers as initializers
     from fanin._core import Xorshift64Star as Xorshift64Star
     from fanin.functions import constant as constant
+    from fanin.functions import dirac as dirac
     from fanin.functions import glorot_normal as glorot_normal
     from fanin.functions import glorot_uniform as glorot_uniform
     from fanin.functions import gpt2_residual as gpt2_residual
     from fanin.functions import he_normal as he_normal
     from fanin.functions import he_uniform as he_uniform
+    from fanin.functions import identity as identity
     from fanin.functions import kaiming_normal as kaiming_normal
     from fanin.functions import kaiming_uniform as kaiming_uniform
     from fanin.functions import lecun_normal as lecun_normal
     from fanin.functions import lecun_uniform as lecun_uniform
     from fanin.functions import normal as normal
     from fanin.functions import ones as ones
+    from fanin.functions import sparse as sparse
     from fanin.functions import torch_linear as torch_linear
     from fanin.functions import truncated_normal as truncated_normal
     from fanin.functions import uniform as uniform
@@ -59,6 +62,9 @@ _HOMES = {
     "lecun_uniform": "fanin.functions",
     "lecun_normal": "fanin.functions",
     "torch_linear": "fanin.functions",
+    "identity": "fanin.functions",
+    "dirac": "fanin.functions",
+    "sparse": "fanin.functions",
     "gpt2_residual": "fanin.functions",
     "gain": "fanin.gains",
     "fans": "fanin.layouts",

@@ -76,6 +76,7 @@ def fill(
     start: Sequence[int],
     threads: int,
 ) -> None: ...
+def draws(position: int, firsts: NDArray[Any], out: NDArray[Any], threads: int) -> None: ...
 def write_tensors(
     fd: int,
     tensors: Sequence[tuple[int, Sequence[int], Sequence[Part]]],

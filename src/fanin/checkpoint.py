@@ -1,9 +1,9 @@
 """Writes a plan as a checkpoint: safetensors files, `config.json`, and the index of several files.
 
 The core samples every tensor in small blocks and writes them in place with all threads; no tensor
-is ever in memory. Every file appears only when it is whole and the index comes last, so that no
-reader takes an unfinished checkpoint for a finished one, and a second run of the same recipe does
-what the first one did not.
+is ever in memory. (One that cannot be made in blocks is, a band at a time: `banded_tensors`.) Every
+file appears only when it is whole and the index comes last, so that no reader takes an unfinished
+checkpoint for a finished one, and a second run of the same recipe does what the first one did not.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fanin.banded_tensors import BandedTensor, write_banded
 from fanin.checkpoint_files import INDEX, checkpoint_files
 from fanin.partial_file import partial_file, remove_stale
 from fanin.resume import survey
@@ -134,7 +135,7 @@ def write(
             "Choose another folder, or replace it with --overwrite (overwrite=True)"
         )
     missing = [shard for shard in files.shards if shard.filename not in found.whole]
-    contents = [_core_tensors(shard, plan.seed) for shard in missing]  # checks every distribution
+    contents = [_content(shard, plan.seed) for shard in missing]  # checks every initializer
 
     stale = [folder / name for name in (*found.conflicts, *found.damaged)]
     _check_room(folder, stale, sum(shard.num_bytes for shard in missing))
@@ -143,7 +144,7 @@ def write(
         remove_stale(folder)
         for path in sorted(stale, key=lambda path: path.name != INDEX):  # the index first
             path.unlink()
-        _write_shards(folder, missing, contents, threads, progress)
+        _write_shards(folder, contents, threads, progress)
         for name, text in files.texts.items():
             if name not in found.whole:
                 with partial_file(folder / name) as descriptor:
@@ -160,25 +161,47 @@ def write(
     )
 
 
-def _core_tensors(shard: Shard, seed: int) -> list[tuple[int, tuple[int, ...], list[_core.Part]]]:
-    from fanin import _core
+@dataclass(frozen=True)
+class _Content:
+    """What a shard holds: tensors for the core, with samplers for their parts, and the others."""
 
-    tensors = []
+    shard: Shard
+    sampled: list[tuple[int, tuple[int, ...], list[_core.Part]]]
+    banded: list[BandedTensor]
+
+
+def _content(shard: Shard, seed: int) -> _Content:
+    from fanin import _core
+    from fanin.initializers.elementwise import ElementwiseFiller
+
+    content = _Content(shard, [], [])
     for entry, offset in zip(shard.entries, shard.offsets, strict=True):
+        tensor = entry.tensor
+        fillers = [
+            initializer.filler(part.shape, part.layout, 1, entry.dtype)
+            for part, initializer in zip(tensor.parts, entry.initializers, strict=True)
+        ]
+        positions = [position(seed, part.name) for part in tensor.parts]
         parts = [
             _core.Part(
-                initializer.sampler(part.shape, part.layout, 1, entry.dtype),
-                position(seed, part.name),
+                filler.sampler,
+                place,
                 part.shape,
                 part.start,
                 part.extent,
                 part.tensor_start,
                 part.tensor_step,
             )
-            for part, initializer in zip(entry.tensor.parts, entry.initializers, strict=True)
+            for part, filler, place in zip(tensor.parts, fillers, positions, strict=True)
+            if isinstance(filler, ElementwiseFiller)
         ]
-        tensors.append((offset, entry.tensor.shape, parts))
-    return tensors
+        if len(parts) == len(tensor.parts):
+            content.sampled.append((offset, tensor.shape, parts))
+        else:
+            content.banded.append(
+                BandedTensor(offset, entry.dtype, tensor, tuple(fillers), tuple(positions))
+            )
+    return content
 
 
 def _check_room(folder: Path, stale: Sequence[Path], needed: int) -> None:
@@ -196,25 +219,31 @@ def _check_room(folder: Path, stale: Sequence[Path], needed: int) -> None:
 
 def _write_shards(
     folder: Path,
-    shards: Sequence[Shard],
-    contents: Sequence[list[tuple[int, tuple[int, ...], list[_core.Part]]]],
+    contents: Sequence[_Content],
     threads: int,
     progress: Callable[[int, int], object] | None,
 ) -> None:
     from fanin import _core
 
-    total = sum(shard.num_bytes - len(shard.header) for shard in shards)
+    total = sum(_data_bytes(content.shard) for content in contents)
     before = 0
-    for shard, tensors in zip(shards, contents, strict=True):
 
-        def advance(done: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + done, total)
+    def advance(done: int) -> None:
+        if progress is not None:
+            progress(before + done, total)
 
-        with partial_file(folder / shard.filename) as descriptor:
-            _write_bytes(descriptor, shard.header)
-            _core.write_tensors(descriptor, tensors, threads, advance)
-        before += shard.num_bytes - len(shard.header)
+    for content in contents:
+        with partial_file(folder / content.shard.filename) as descriptor:
+            _write_bytes(descriptor, content.shard.header)
+            end = before + _data_bytes(content.shard)
+            _core.write_tensors(descriptor, content.sampled, threads, advance)
+            before = end - sum(banded.num_bytes for banded in content.banded)
+            write_banded(descriptor, content.banded, threads, advance)
+        before = end
+
+
+def _data_bytes(shard: Shard) -> int:
+    return shard.num_bytes - len(shard.header)
 
 
 def _write_bytes(descriptor: int, content: bytes) -> None:

@@ -52,18 +52,23 @@ def fans(shape: Shape, layout: str | None = None, groups: int = 1) -> tuple[int,
     (9, 9)
     """
     axes = shape_tuple(shape)
-    letters = resolve_layout(axes, layout)
+    inputs, outputs, kernel = channels(axes, resolve_layout(axes, layout), groups)
+    return inputs * kernel, outputs * kernel
+
+
+def channels(shape: tuple[int, ...], letters: str, groups: int) -> tuple[int, int, int]:
+    """Inputs and outputs of each group, and taps of the kernel; `letters` are a resolved layout."""
     size = {"i": 1, "o": 1, "k": 1, "b": 1}
-    for letter, axis in zip(letters, axes, strict=True):
+    for letter, axis in zip(letters, shape, strict=True):
         size[letter] *= axis
-    inputs, outputs, kernel = size["i"], size["o"], size["k"]
+    inputs, outputs = size["i"], size["o"]
     if groups != 1 or type(groups) is not int:
         groups = integer("groups", groups, low=1)
-        if _is_transposed(letters):
-            inputs = _divide("input", inputs, groups, axes, letters)
+        if is_transposed(letters):
+            inputs = _divide("input", inputs, groups, shape, letters)
         else:
-            outputs = _divide("output", outputs, groups, axes, letters)
-    return inputs * kernel, outputs * kernel
+            outputs = _divide("output", outputs, groups, shape, letters)
+    return inputs, outputs, size["k"]
 
 
 def resolve_layout(shape: tuple[int, ...], layout: str | None) -> str:
@@ -96,7 +101,7 @@ def _check_letters(layout: str) -> None:
         raise ValueError(f"layout {layout!r} has neither an output axis (o) nor an input axis (i)")
 
 
-def _is_transposed(letters: str) -> bool:
+def is_transposed(letters: str) -> bool:
     """True where the `i` axis holds all the groups: `"io"` and then a kernel."""
     return re.fullmatch("i+o+k+", letters.replace("b", "")) is not None
 

@@ -18,7 +18,6 @@ from fanin.model import Part, Tensor
 from fanin.streams import PERIOD, position
 
 if TYPE_CHECKING:
-    from fanin._core import Sampler
     from fanin.initializers import Initializer
     from fanin.plan import Entry
 
@@ -78,18 +77,9 @@ def check_draws(entries: Sequence[Entry], seed: int) -> None:
 
 def _draws(part: Part, initializer: Initializer, dtype: str) -> int:
     try:
-        sampler = _sampler(initializer, part.shape, part.layout, dtype)
+        return initializer.filler(part.shape, part.layout, 1, dtype).draws
     except ValueError as error:
         raise ValueError(f"{part.name}: {initializer}: {error}") from None
-    return sampler.draws(math.prod(part.shape))
-
-
-@lru_cache(maxsize=4096)
-def _sampler(
-    initializer: Initializer, shape: tuple[int, ...], layout: str | None, dtype: str
-) -> Sampler:
-    """Blocks of a model repeat, and so do their samplers."""
-    return initializer.sampler(shape, layout, 1, dtype)
 
 
 @lru_cache(maxsize=4096)

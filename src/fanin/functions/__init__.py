@@ -27,20 +27,24 @@ from fanin.functions.scaling import (
     xavier_normal,
     xavier_uniform,
 )
+from fanin.functions.structured import dirac, identity, sparse
 
 __all__ = [
     "constant",
+    "dirac",
     "glorot_normal",
     "glorot_uniform",
     "gpt2_residual",
     "he_normal",
     "he_uniform",
+    "identity",
     "kaiming_normal",
     "kaiming_uniform",
     "lecun_normal",
     "lecun_uniform",
     "normal",
     "ones",
+    "sparse",
     "torch_linear",
     "truncated_normal",
     "uniform",

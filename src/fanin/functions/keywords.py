@@ -32,10 +32,15 @@ class ArrayOptions(TypedDict, total=False):
     threads: int | None
 
 
-class FanOptions(ArrayOptions, total=False):
-    """Keywords of the functions whose rule depends on the fans."""
+class LayoutOptions(ArrayOptions, total=False):
+    """Keywords of the functions that see a weight as a matrix."""
 
     layout: str | None
+
+
+class FanOptions(LayoutOptions, total=False):
+    """Keywords of the functions whose rule depends on the fans."""
+
     groups: int
 
 
@@ -80,10 +85,13 @@ _SHAPE_TEXT = """\
         Shape of the whole matrix. Default: that of `out`.
 """
 
-_FAN_TEXT = """\
+_LAYOUT_TEXT = """\
     layout : str, optional
         One letter an axis: `o` output, `i` input, `k` kernel, `b` batch. Default: `"oi"` and then
         `k`s.
+"""
+
+_GROUPS_TEXT = """\
     groups : int, default 1
         Groups of a grouped convolution; see `fanin.fans`.
 """
@@ -143,8 +151,9 @@ def array_function(function: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(function).replace(parameters=parameters)
     wrapper.__signature__ = signature  # type: ignore[attr-defined]
     if wrapper.__doc__ is not None:  # python -OO
-        shared = _FAN_TEXT + _OPTIONS_TEXT if options is FanOptions else _OPTIONS_TEXT
+        texts = {"layout": _LAYOUT_TEXT, "groups": _GROUPS_TEXT}
+        shared = "".join(text for key, text in texts.items() if key in options.__annotations__)
         wrapper.__doc__ = wrapper.__doc__.replace("    shape\n", _SHAPE_TEXT).replace(
-            "    **options\n", shared
+            "    **options\n", shared + _OPTIONS_TEXT
         )
     return wrapper

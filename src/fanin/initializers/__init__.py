@@ -1,7 +1,8 @@
 """Initializer values: frozen dataclasses that can be compared, printed, parsed and used.
 
-Each named function of `fanin` is a line over one of these. A value is a distribution, or a rule
-that chooses one from the fans of the weight; `fill` samples it into an array.
+Each named function of `fanin` is a line over one of these. A value is a distribution, a rule that
+chooses one from the fans of the weight, or a rule for the matrix as a whole; `fill` samples it into
+an array.
 
 Examples
 --------
@@ -16,18 +17,26 @@ VarianceScaling(scale=2.0, mode='fan_out', distribution='normal')
 True
 """
 
-from fanin.initializers.base import Distribution, Initializer
+from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
+from fanin.initializers.elementwise import Distribution, Elementwise
 from fanin.initializers.scaling import TorchLinear, VarianceScaling
+from fanin.initializers.sparse import Sparse
+from fanin.initializers.structured import Dirac, Identity, Structured
 from fanin.initializers.table import TABLE
 from fanin.initializers.text import parse
 
 __all__ = [
     "TABLE",
     "Constant",
+    "Dirac",
     "Distribution",
+    "Elementwise",
+    "Identity",
     "Initializer",
     "Normal",
+    "Sparse",
+    "Structured",
     "TorchLinear",
     "TruncatedNormal",
     "Uniform",

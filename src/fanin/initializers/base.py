@@ -1,7 +1,9 @@
-"""What every initializer can do: tell its standard deviation, give a sampler, fill an array.
+"""What every initializer can do: tell its standard deviation, fill an array.
 
-An initializer is a value. It knows a distribution, or how to choose one from the fans, and nothing
-of seeds, names or memory; these come with each call, so that one value may serve a whole model.
+An initializer is a value. It knows a rule and its numbers, and nothing of seeds, names or memory;
+these come with each call, so that one value may serve a whole model. A rule of either kind, one
+distribution for independent elements (`fanin.initializers.elementwise`) or a matrix as a whole
+(`fanin.initializers.structured`), becomes a `Filler` when shape and dtype are known.
 """
 
 from __future__ import annotations
@@ -9,18 +11,41 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import Field, dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fanin import _core, output, streams
 from fanin.arguments import Shape, integer, shape_tuple
 from fanin.layouts import resolve_layout
 from fanin.threads import thread_count
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Out = TypeVar("Out")
 
 # Below this many elements the core never starts a thread, and asking how many there are would cost
 # more than the fill.
 _ONE_THREAD = 4096
+
+
+class Filler(ABC):
+    """An initializer ready for one matrix and dtype: all is checked, the numbers are rounded."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> int:
+        """How many draws of the stream the whole matrix takes."""
+
+    @property
+    @abstractmethod
+    def cheap_axes(self) -> tuple[int, ...]:
+        """Axes along which a region costs no more than its share, those to cut first in front."""
+
+    @abstractmethod
+    def fill(
+        self, array: NDArray[Any], position: int, start: tuple[int, ...], threads: int
+    ) -> None:
+        """Fill an array, not empty, with the region of its shape that begins at `start`."""
 
 
 @dataclass(frozen=True)
@@ -30,36 +55,34 @@ class Initializer(ABC):
     text_name: ClassVar[str]
     """Name in the text form, which is also the name of the function that makes it."""
 
-    uses_fans: ClassVar[bool]
-    """True where the distribution depends on the shape through its fans."""
+    uses_layout: ClassVar[bool]
+    """True where the values depend on which axes are outputs and inputs."""
 
-    def resolve(self, shape: Shape, layout: str | None = None, groups: int = 1) -> Distribution:
-        """The distribution that this initializer is for a matrix of that global shape."""
-        with _core.IeeeEnvironment():
-            return self._resolve(shape, layout, groups)
+    uses_fans: ClassVar[bool] = False
+    """True where the distribution depends on the shape through its fans."""
 
     def standard_deviation(
         self, shape: Shape = (), layout: str | None = None, groups: int = 1
     ) -> float:
-        """Exact standard deviation of the elements, in float64."""
+        """Exact standard deviation of an element, in float64; if they differ, of a random one."""
         with _core.IeeeEnvironment():
-            return self._resolve(shape, layout, groups)._standard_deviation()
+            return self._standard_deviation(shape_tuple(shape), layout, groups)
 
-    def sampler(self, shape: Shape, layout: str | None, groups: int, dtype: str) -> _core.Sampler:
-        """The core's sampler for a matrix of that global shape and dtype.
+    def filler(self, shape: Shape, layout: str | None, groups: int, dtype: str) -> Filler:
+        """What fills a matrix of that global shape and dtype.
 
         Raises
         ------
         ValueError
-            A parameter leaves the range of the dtype's computing type, or no value of the dtype
-            lies within the bounds.
+            The shape is none that the initializer can fill, a parameter leaves the range of the
+            dtype's computing type, or no value of the dtype lies within the bounds.
         """
         shape = shape_tuple(shape)
         if layout is not None:
             resolve_layout(shape, layout)
         if type(groups) is not int:
             groups = integer("groups", groups, low=1)
-        return _sampler(self, shape, layout, groups, dtype)
+        return _filler(self, shape, layout, groups, dtype)
 
     def fill(
         self,
@@ -122,12 +145,12 @@ class Initializer(ABC):
         if extent != array.shape:
             what = "region" if region is not None else "shape"
             raise ValueError(f"out has shape {array.shape}, but {what} asks for {extent}")
-        sampler = self.sampler(matrix, layout, groups, dtype)
+        filler = self.filler(matrix, layout, groups, dtype)
         if threads is not None or array.size > _ONE_THREAD:
             threads = thread_count(threads)
         if array.size > 0:
             output.announce_write(out)
-            _core.fill(sampler, position, array, matrix, start, threads or 1)
+            filler.fill(array, position, start, threads or 1)
         return out
 
     def __str__(self) -> str:
@@ -143,8 +166,14 @@ class Initializer(ABC):
         return bool(getattr(self, field.name) == field.default)
 
     @abstractmethod
-    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
-        """What `resolve` returns; called in an `IeeeEnvironment`."""
+    def _standard_deviation(self, shape: tuple[int, ...], layout: str | None, groups: int) -> float:
+        """What `standard_deviation` returns; called in an `IeeeEnvironment`."""
+
+    @abstractmethod
+    def _filler(
+        self, shape: tuple[int, ...], layout: str | None, groups: int, dtype: str
+    ) -> Filler:
+        """What `filler` returns; called in an `IeeeEnvironment`."""
 
     def _set(self, **values: Any) -> None:
         """Store checked values in the frozen dataclass."""
@@ -152,32 +181,14 @@ class Initializer(ABC):
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True)
-class Distribution(Initializer):
-    """Base of the initializers with concrete numbers: they are the same for every shape."""
-
-    uses_fans: ClassVar[bool] = False
-
-    def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
-        return self
-
-    @abstractmethod
-    def _standard_deviation(self) -> float:
-        """What `standard_deviation` returns; called in an `IeeeEnvironment`."""
-
-    @abstractmethod
-    def _sampler(self, dtype: str) -> _core.Sampler:
-        """What `sampler` returns; called in an `IeeeEnvironment`."""
-
-
 # A small tensor takes less time to fill than its parameters to compute, and a model repeats few
 # kinds.
-@lru_cache(maxsize=1024)
-def _sampler(
+@lru_cache(maxsize=4096)
+def _filler(
     initializer: Initializer, shape: tuple[int, ...], layout: str | None, groups: int, dtype: str
-) -> _core.Sampler:
+) -> Filler:
     with _core.IeeeEnvironment():
-        return initializer._resolve(shape, layout, groups)._sampler(dtype)
+        return initializer._filler(shape, layout, groups, dtype)
 
 
 def _matrix_shape(

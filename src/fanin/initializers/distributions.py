@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from fanin import _core
 from fanin.arguments import choice, finite, flag, nonnegative, number
-from fanin.initializers.base import Distribution
+from fanin.initializers.elementwise import Distribution
 
 Bounds: TypeAlias = Literal["sigma", "absolute"]
 
@@ -37,7 +37,7 @@ class Constant(Distribution):
         """`zeros` and `ones` go by their names."""
         return {"0.0": "zeros", "1.0": "ones"}.get(repr(self.value)) or super().__str__()
 
-    def _standard_deviation(self) -> float:
+    def _std(self) -> float:
         return 0.0
 
     def _sampler(self, dtype: str) -> _core.Sampler:
@@ -58,7 +58,7 @@ class Uniform(Distribution):
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got low={self.low!r}, high={self.high!r}")
 
-    def _standard_deviation(self) -> float:
+    def _std(self) -> float:
         return _uniform_std(self.low, self.high)
 
     def _sampler(self, dtype: str) -> _core.Sampler:
@@ -77,7 +77,7 @@ class Normal(Distribution):
     def __post_init__(self) -> None:
         self._set(mean=finite("mean", self.mean), std=nonnegative("std", self.std))
 
-    def _standard_deviation(self) -> float:
+    def _std(self) -> float:
         return self.std
 
     def _sampler(self, dtype: str) -> _core.Sampler:
@@ -149,7 +149,7 @@ class TruncatedNormal(Distribution):
         needed = self.bounds == "absolute" and field.name in ("low", "high")
         return not needed and super()._text_omits(field)
 
-    def _standard_deviation(self) -> float:
+    def _std(self) -> float:
         std = self.parent_std()
         if self.keep_std or std == 0.0:
             return self.std

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from fanin.arguments import Shape, choice, nonnegative
-from fanin.initializers.base import Distribution, Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
+from fanin.initializers.elementwise import Distribution, Elementwise
 from fanin.layouts import fans
 
 Mode: TypeAlias = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
@@ -23,7 +23,7 @@ _DISTRIBUTIONS: tuple[str, ...] = get_args(DistributionName)
 
 
 @dataclass(frozen=True)
-class VarianceScaling(Initializer):
+class VarianceScaling(Elementwise):
     """Mean 0 and variance `scale / fan`.
 
     Parameters
@@ -42,6 +42,7 @@ class VarianceScaling(Initializer):
     distribution: DistributionName = "truncated_normal"
 
     text_name: ClassVar[str] = "variance_scaling"
+    uses_layout: ClassVar[bool] = True
     uses_fans: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -63,10 +64,11 @@ class VarianceScaling(Initializer):
 
 
 @dataclass(frozen=True)
-class TorchLinear(Initializer):
+class TorchLinear(Elementwise):
     """Uniform on +-1/sqrt(fan_in): what torch's `nn.Linear` and `nn.Conv2d` start from."""
 
     text_name: ClassVar[str] = "torch_linear"
+    uses_layout: ClassVar[bool] = True
     uses_fans: ClassVar[bool] = True
 
     def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:

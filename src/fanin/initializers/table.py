@@ -9,6 +9,7 @@ function of the same name and arguments in `fanin.functions`.
 | glorot, xavier | Glorot and Bengio (2010), eq. 12 and 16 | `gain**2 * 2 / (fan_in + fan_out)` |
 | he, kaiming | He et al. (2015), eq. 10 and 14 | `gain**2 / fan`, gain of relu |
 | lecun | LeCun et al. (1998), eq. 16 | `1 / fan_in` |
+| sparse | Martens (2010), section 5 | normal, a fixed number of zeros in each column |
 | gpt2_residual | Radford et al. (2019), section 2.3 | `(std / sqrt(branches * n_layer))**2` |
 """
 
@@ -24,6 +25,8 @@ from fanin.gains import Gain, gain
 from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.initializers.scaling import DistributionName, Mode, TorchLinear, VarianceScaling
+from fanin.initializers.sparse import Sparse
+from fanin.initializers.structured import Dirac, Identity
 
 
 def zeros() -> Constant:
@@ -60,6 +63,10 @@ def lecun_normal(truncated: bool = False) -> VarianceScaling:
     return VarianceScaling(1.0, "fan_in", _normal(truncated))
 
 
+def identity(gain: Gain = 1.0) -> Identity:
+    return Identity(_gain(gain))
+
+
 def gpt2_residual(n_layer: int, std: float = 0.02, branches: int = 2) -> Normal:
     additions = integer("branches", branches, low=1) * integer("n_layer", n_layer, low=1)
     with _core.IeeeEnvironment():
@@ -85,6 +92,9 @@ TABLE: dict[str, Callable[..., Initializer]] = {
     "lecun_uniform": lecun_uniform,
     "lecun_normal": lecun_normal,
     "torch_linear": TorchLinear,
+    "identity": identity,
+    "dirac": Dirac,
+    "sparse": Sparse,
     "gpt2_residual": gpt2_residual,
 }
 """Name of each function, and what makes its initializer value from the same arguments."""
@@ -92,6 +102,10 @@ TABLE: dict[str, Callable[..., Initializer]] = {
 
 def _normal(truncated: bool) -> DistributionName:
     return "truncated_normal" if flag("truncated", truncated) else "normal"
+
+
+def _gain(factor: Gain) -> float:
+    return gain(factor)
 
 
 def _scaled(factor: Gain, mode: Mode, distribution: DistributionName) -> VarianceScaling:

@@ -1,0 +1,130 @@
+"""Writes the tensors that hold a matrix made as a whole, such as an orthogonal one.
+
+The core's writer samples any element by itself, in small chunks. Here a tensor is made in few large
+bands instead, each into a reused buffer and from there to its places in the file. Bands are cut
+along an axis that costs no more in parts, so that memory stays bounded and the work nearly what it
+is for the whole.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from fanin.boxes import boxes
+from fanin.output import ITEMSIZE, numpy_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fanin.initializers.base import Filler
+    from fanin.model import Part, Tensor
+
+__all__ = ["BandedTensor", "write_banded"]
+
+BAND_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class BandedTensor:
+    """A tensor with what fills each of its parts, and where it lies in the file."""
+
+    offset: int  # bytes
+    dtype: str
+    tensor: Tensor
+    fillers: tuple[Filler, ...]
+    positions: tuple[int, ...]  # of the parts' matrices in the stream
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the tensor's data."""
+        return self.tensor.numel * ITEMSIZE[self.dtype]
+
+
+def write_banded(
+    descriptor: int,
+    tensors: Sequence[BandedTensor],
+    threads: int,
+    progress: Callable[[int], object],
+) -> None:
+    """Write the tensors; `progress` is called with the bytes written so far."""
+    import numpy as np
+
+    done = 0
+    buffer = np.empty(0, np.uint8)
+    for banded in tensors:
+        item = ITEMSIZE[banded.dtype]
+        for start, extent in boxes(banded.tensor.shape, BAND_BYTES // item, _cut_order(banded)):
+            size = item * math.prod(extent)
+            if buffer.nbytes < size:
+                buffer = np.empty(size, np.uint8)
+            band = buffer[:size].view(numpy_dtype(banded.dtype)).reshape(extent)
+            for part, filler, position in zip(
+                banded.tensor.parts, banded.fillers, banded.positions, strict=True
+            ):
+                _fill_part(band, start, part, filler, position, threads)
+            _write_band(descriptor, banded, band, start)
+            done += size
+            progress(done)
+
+
+def _cut_order(banded: BandedTensor) -> list[int]:
+    """Axes in the order to cut them: those first where the parts cost the least more."""
+    axes = range(len(banded.tensor.shape))
+
+    def cost(axis: int) -> tuple[int, int]:
+        """Elements that each band would make again; then, where the parts would have it cut."""
+        pairs = list(zip(banded.tensor.parts, banded.fillers, strict=True))
+        dear = sum(part.numel for part, filler in pairs if axis not in filler.cheap_axes)
+        ranks = [f.cheap_axes.index(axis) for _, f in pairs if axis in f.cheap_axes]
+        return dear, max(ranks, default=0)
+
+    return sorted(axes, key=cost)
+
+
+def _fill_part(
+    band: NDArray[Any],
+    band_start: tuple[int, ...],
+    part: Part,
+    filler: Filler,
+    position: int,
+    threads: int,
+) -> None:
+    """Fill what of a part lies in the band."""
+    start, places = [], []
+    for axis, begin in enumerate(band_start):
+        at, step = part.tensor_start[axis], part.tensor_step[axis]
+        end = begin + band.shape[axis]
+        first = max(0, -((at - begin) // step))
+        last = min(part.extent[axis], -((at - end) // step))
+        if first >= last:
+            return
+        start.append(part.start[axis] + first)
+        places.append(slice(at + step * first - begin, at + step * (last - 1) - begin + 1, step))
+    filler.fill(band[tuple(places)], position, tuple(start), threads)
+
+
+def _write_band(
+    descriptor: int, banded: BandedTensor, band: NDArray[Any], start: tuple[int, ...]
+) -> None:
+    """Write a band in runs that are contiguous in the file."""
+    import numpy as np
+
+    shape = banded.tensor.shape
+    # The innermost axis that the band cuts; runs begin with its indices.
+    cut = max((axis for axis in range(len(shape)) if band.shape[axis] < shape[axis]), default=0)
+    strides = [band.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    for outer in product(*map(range, band.shape[:cut])):
+        index = (*outer, *(0,) * (len(shape) - cut))
+        place = sum((a + b) * c for a, b, c in zip(start, index, strides, strict=True))
+        _write_all(descriptor, band[outer].reshape(-1).view(np.uint8).data, banded.offset + place)
+
+
+def _write_all(descriptor: int, content: memoryview, offset: int) -> None:
+    while content:
+        written = os.pwrite(descriptor, content, offset)
+        content, offset = content[written:], offset + written

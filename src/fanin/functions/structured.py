@@ -1,0 +1,98 @@
+"""Arrays that are one matrix, or one a batch index: identity, dirac, sparse.
+
+Rows are the outputs (`o`), columns all other axes but the batch (`b`), in the order in which they
+appear: `shape[0]` by the rest without a layout.
+"""
+
+from typing import Any, Unpack
+
+from numpy.typing import NDArray
+
+from fanin.arguments import Shape
+from fanin.functions.keywords import LayoutOptions, array_function, sample
+from fanin.gains import Gain
+from fanin.initializers import Dirac, Sparse, table
+
+
+@array_function
+def identity(
+    shape: Shape | None = None, *, gain: Gain = 1.0, **options: Unpack[LayoutOptions]
+) -> NDArray[Any]:
+    """The gain where row and column have the same number, 0 elsewhere: Le et al. (2015).
+
+    For a convolution, use `dirac`.
+
+    Parameters
+    ----------
+    shape
+    gain : float, str or callable, default 1
+        As in `fanin.gain`.
+    **options
+
+    Examples
+    --------
+    >>> import fanin
+    >>> fanin.identity((2, 3), seed=0)
+    array([[1., 0., 0.],
+           [0., 1., 0.]], dtype=float32)
+    """
+    return sample(table.identity(gain), shape, **options)
+
+
+@array_function
+def dirac(
+    shape: Shape | None = None, *, groups: int = 1, **options: Unpack[LayoutOptions]
+) -> NDArray[Any]:
+    """The identity of a convolution: each channel goes through to the output of its number.
+
+    1 at tap `k // 2` of each kernel axis, as in `torch.nn.init.dirac_`; Zagoruyko and Komodakis
+    (2017).
+
+    Parameters
+    ----------
+    shape
+        With 1 to 3 kernel axes.
+    groups : int, default 1
+        Groups of a grouped convolution; each lets its own channels through.
+    **options
+
+    Examples
+    --------
+    >>> import fanin
+    >>> fanin.dirac((2, 2, 3), seed=0)
+    array([[[0., 1., 0.],
+            [0., 0., 0.]],
+    <BLANKLINE>
+           [[0., 0., 0.],
+            [0., 1., 0.]]], dtype=float32)
+    """
+    return sample(Dirac(groups), shape, **options)
+
+
+@array_function
+def sparse(
+    shape: Shape | None = None,
+    *,
+    sparsity: float,
+    std: float = 0.01,
+    **options: Unpack[LayoutOptions],
+) -> NDArray[Any]:
+    """Normal, with exactly `ceil(sparsity * rows)` zeros in each column: Martens (2010), section 5.
+
+    Parameters
+    ----------
+    shape
+    sparsity : float
+        The fraction of each column that is zero, from 0 to 1.
+    std : float, default 0.01
+        Standard deviation of the values that are not zero.
+    **options
+
+    Examples
+    --------
+    >>> import fanin
+    >>> weight = fanin.sparse((10, 4), sparsity=0.8, seed=0, name="w")
+    >>> (weight == 0).sum(axis=0)
+    array([8, 8, 8, 8])
+    """
+    return sample(Sparse(sparsity, std), shape, **options)

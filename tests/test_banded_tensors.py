@@ -1,0 +1,176 @@
+"""Tensors of matrices that are made as a whole: the bits of memory, whatever the bands."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from fanin import banded_tensors, position
+from fanin.banded_tensors import BandedTensor, write_banded
+from fanin.checkpoint import write
+from fanin.initializers import parse
+from fanin.model import Part, Tensor
+from tiny_models import tiny_plan
+
+RULES = {
+    "gpt2": [("*.c_attn.weight#key", "sparse(sparsity=0.5)"), ("*.c_fc.weight", "identity")],
+    "llama": [("model.layers.0.*_proj.weight", "sparse(0.7)"), ("lm_head.*", "identity(gain=2)")],
+    "bert": [("*.word_embeddings.weight", "sparse(sparsity=0.25, std=2)")],
+}
+
+
+def expected(tensor, fillers, dtype, seed=0):
+    """The tensor, each part of it cut out of its whole matrix."""
+    out = np.zeros(tensor.shape, dtype)
+    for part, filler in zip(tensor.parts, fillers, strict=True):
+        matrix = np.empty(part.shape, dtype)
+        filler.fill(matrix, position(seed, part.name), (0,) * matrix.ndim, 1)
+        here = tuple(slice(a, a + n) for a, n in zip(part.start, part.extent, strict=True))
+        there = tuple(
+            slice(a, a + step * (n - 1) + 1, step)
+            for a, n, step in zip(part.tensor_start, part.extent, part.tensor_step, strict=True)
+        )
+        out[there] = matrix[here]
+    return out
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("band", [2**26, 500, 1])
+def test_a_checkpoint_has_the_arrays_of_its_names(name, band, tmp_path, monkeypatch):
+    monkeypatch.setattr(banded_tensors, "BAND_BYTES", band)
+    plan = tiny_plan(name, dtype="float32", overrides=RULES[name], seed=3)
+    seen = []
+    write(plan, tmp_path, threads=2, progress=lambda *done: seen.append(done))
+    stored = load_file(tmp_path / "model.safetensors")
+    for entry in plan.entries:
+        fillers = [
+            initializer.filler(part.shape, part.layout, 1, entry.dtype)
+            for part, initializer in zip(entry.tensor.parts, entry.initializers, strict=True)
+        ]
+        array = expected(entry.tensor, fillers, np.float32, seed=3)
+        assert stored[entry.tensor.name].tobytes() == array.tobytes(), entry.tensor.name
+    assert seen == sorted(seen)
+    assert seen[-1] == (plan.num_bytes, plan.num_bytes)
+
+
+def part(name, shape, layout, extent, tensor_start, tensor_step=None, start=None):
+    return Part(
+        name=name,
+        role="mlp",
+        shape=shape,
+        layout=layout,
+        start=start or (0,) * len(shape),
+        extent=extent,
+        tensor_start=tensor_start,
+        tensor_step=tensor_step or (1,) * len(shape),
+    )
+
+
+TENSORS = {
+    "rows by turns": (
+        (8, 6),
+        [
+            part("a", (4, 6), "oi", (4, 6), (0, 0), (2, 1)),
+            part("b", (4, 6), "oi", (4, 6), (1, 0), (2, 1)),
+        ],
+    ),
+    "columns by turns": (
+        (5, 9),
+        [
+            part(name, (7, 5), "oi", (5, 3), (0, at), (1, 3), start=(1, 2))
+            for at, name in enumerate("abc")
+        ],
+    ),
+    "experts": ((4, 6, 5), [part("a", (4, 6, 5), "boi", (4, 6, 5), (0, 0, 0))]),
+    "heads": ((6, 2, 5), [part("a", (6, 2, 5), "ioo", (6, 2, 5), (0, 0, 0))]),
+    "a scalar of a vector": ((1,), [part("a", (9,), "o", (1,), (0,), start=(4,))]),
+    "nothing": ((0, 5), [part("a", (0, 5), "oi", (0, 5), (0, 0))]),
+}
+FIRST = ["sparse(sparsity=0.4, std=1)", "identity"]
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("band", [1, 40, 64, 10**6])
+@pytest.mark.parametrize("name", TENSORS)
+def test_parts_lie_anywhere(name, band, first, tmp_path, monkeypatch):
+    monkeypatch.setattr(banded_tensors, "BAND_BYTES", band)
+    shape, parts = TENSORS[name]
+    tensor = Tensor.of("w", shape, tuple(parts))
+    rules = [first, *["normal"] * (len(parts) - 1)]
+    fillers = [
+        parse(rule).filler(p.shape, p.layout, 1, "float32")
+        for rule, p in zip(rules, parts, strict=True)
+    ]
+    positions = tuple(position(0, p.name) for p in parts)
+    banded = BandedTensor(64, "float32", tensor, tuple(fillers), positions)
+    with open(tmp_path / "file", "wb") as file:
+        write_banded(file.fileno(), [banded], 2, lambda done: None)
+    content = (tmp_path / "file").read_bytes()[64:]
+    assert content == expected(tensor, fillers, np.float32).tobytes()
+
+
+def test_memory_is_that_of_a_band(tmp_path, monkeypatch):
+    monkeypatch.setattr(banded_tensors, "BAND_BYTES", 2**16)
+    fields = {"n_embd": 64, "vocab_size": 2**14}
+    plan = tiny_plan(fields=fields, overrides=[("*.wte.weight", "identity")], dtype="float32")
+    write(plan, tmp_path / "before")
+    tracemalloc.start()
+    try:
+        write(plan, tmp_path / "out")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**19 < plan.num_bytes / 8
+
+
+def test_an_interrupted_run_leaves_nothing_and_the_next_one_finishes(tmp_path, monkeypatch):
+    monkeypatch.setattr(banded_tensors, "BAND_BYTES", 500)
+    plan = tiny_plan("gpt2", overrides=RULES["gpt2"])
+    write(plan, tmp_path / "whole", max_shard_size=13_000)
+
+    def interrupt(done, total):
+        if done > total / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(plan, tmp_path / "out", max_shard_size=13_000, progress=interrupt)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert 1 <= len(names) <= 2
+    assert all(name.endswith("-of-00003.safetensors") for name in names)
+    report = write(plan, tmp_path / "out", max_shard_size=13_000)
+    assert {file.name for file in report.files if file.kept} == names
+    for path in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_short_write_goes_on_and_an_error_is_told(tmp_path, monkeypatch):
+    plan = tiny_plan("gpt2", overrides=RULES["gpt2"])
+    write(plan, tmp_path / "whole")
+    pwrite = os.pwrite
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:7], at))
+        write(plan, tmp_path / "out")
+    for path in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match=r"No space left.*model\.safetensors"):
+        write(plan, tmp_path / "full")
+    assert not list((tmp_path / "full").iterdir())
+
+
+def test_a_matrix_rule_for_a_vector_is_refused():
+    with pytest.raises(ValueError, match=r"ln_1\.weight: sparse.*1 axes.*pass a layout"):
+        tiny_plan("gpt2", overrides=[("*.ln_1.weight", "sparse(0.5)")])
+
+
+def test_the_plan_knows_draws_and_deviations():
+    plan = tiny_plan("gpt2", overrides=[("*.c_fc.weight", "sparse(sparsity=0.5, std=0.1)")])
+    (entry,) = [e for e in plan.entries if e.tensor.name == "transformer.h.0.mlp.c_fc.weight"]
+    assert entry.initializer == "sparse(sparsity=0.5, std=0.1)"
+    assert entry.std == pytest.approx(0.1 * 0.5**0.5)
