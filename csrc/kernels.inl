@@ -326,18 +326,21 @@ void sample(const Parameters& parameters, const Lanes& lanes) {
     if (lanes.end[lane] < whole_end) whole_end = lanes.end[lane];
     if (lanes.end[lane] > end) end = lanes.end[lane];
   }
-  for (size_t offset = 0; offset < end; offset += VECTOR_BYTES) {
+  for (size_t offset = 0, bytes; offset < end; offset += bytes) {
     const bool whole = offset >= whole_begin && offset + VECTOR_BYTES <= whole_end;
+    bytes = whole ? (whole_end - offset) / VECTOR_BYTES * VECTOR_BYTES : VECTOR_BYTES;
     // Destinations of the vectors: the lanes themselves, or a buffer to cut them from.
     char buffer[CHAINS * LANES * VECTOR_BYTES];
     char* out[CHAINS * LANES];
     for (int lane = 0; lane < CHAINS * LANES; ++lane) {
       out[lane] = whole ? lanes.origin[lane] + offset : buffer + lane * VECTOR_BYTES;
     }
-    for (int chain = 0; chain < CHAINS; ++chain) {
-      U64 rows[LANES];
-      pass<Output>(transform, generators[chain], rows);
-      for (int i = 0; i < LANES; ++i) store(out[chain * LANES + i], rows[i]);
+    for (size_t at = 0; at < bytes; at += VECTOR_BYTES) {
+      for (int chain = 0; chain < CHAINS; ++chain) {
+        U64 rows[LANES];
+        pass<Output>(transform, generators[chain], rows);
+        for (int i = 0; i < LANES; ++i) store(out[chain * LANES + i] + at, rows[i]);
+      }
     }
     if (!whole) store_edges(lanes, offset, buffer);
   }
