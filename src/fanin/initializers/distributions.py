@@ -145,6 +145,11 @@ class TruncatedNormal(Distribution):
         with _core.IeeeEnvironment():
             return self.std / _truncated_std(self.low, self.high)
 
+    @staticmethod
+    def cuts_nothing(mean: float, std: float, low: float, high: float) -> bool:
+        """True for bounds, as values, that are more than 8 standard deviations from the mean."""
+        return std > 0.0 and (low - mean) / std < -8.0 and (high - mean) / std > 8.0
+
     def _text_omits(self, field: Field[Any]) -> bool:
         needed = self.bounds == "absolute" and field.name in ("low", "high")
         return not needed and super()._text_omits(field)
@@ -183,16 +188,16 @@ class TruncatedNormal(Distribution):
                 f"std {self.std!r} cannot be kept within {interval}: it must be below that of the"
                 f" uniform distribution, {limit!r}"
             )
-        elif not math.inf == self.high == -self.low:
-            below, above = self._sigma_bounds(self.std)
-            if below < -8.0 and above > 8.0:
-                warnings.warn(
-                    f"the absolute bounds {interval} cut nothing: they are more than 8 standard"
-                    f" deviations ({self.std!r}) from the mean ({self.mean!r});"
-                    ' bounds="sigma" counts in standard deviations',
-                    UserWarning,
-                    stacklevel=3,
-                )
+        elif not math.inf == self.high == -self.low and self.cuts_nothing(
+            self.mean, self.std, self.low, self.high
+        ):
+            warnings.warn(
+                f"the absolute bounds {interval} cut nothing: they are more than 8 standard"
+                f" deviations ({self.std!r}) from the mean ({self.mean!r});"
+                ' bounds="sigma" counts in standard deviations',
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _uniform_std(low: float, high: float) -> float:
