@@ -8,9 +8,7 @@ from __future__ import annotations
 try:
     import torch as _torch  # noqa: F401  (asked for first, so that the error says what to install)
 except ImportError as error:
-    raise ImportError(
-        f'fanin.torch needs PyTorch ({error}): pip install "fanin[torch]"'
-    ) from error
+    raise ImportError(f'fanin.torch needs PyTorch ({error}): pip install "fanin[torch]"') from error
 
 from fanin.torch import init as init
 from fanin.torch.acceleration import accelerate as accelerate

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from torch import Generator
+from torch import Generator, Tensor
 from torch.nn import init
 from torch.nn.init import (
     calculate_gain,
@@ -33,12 +33,16 @@ from torch.nn.init import (
     eye,
     eye_,
     ones_,
+    orthogonal,
+    orthogonal_,
+    sparse,
+    sparse_,
     zeros_,
 )
 
 from fanin.arguments import choice, finite, nonnegative, number
 from fanin.initializers import Constant, Initializer, Normal, TruncatedNormal, Uniform, table
-from fanin.torch.sampling import AnyTensor, is_foreign, sample
+from fanin.torch.sampling import is_foreign, sample
 
 __all__ = [
     "calculate_gain",
@@ -55,6 +59,10 @@ __all__ = [
     "normal",
     "normal_",
     "ones_",
+    "orthogonal",
+    "orthogonal_",
+    "sparse",
+    "sparse_",
     "trunc_normal_",
     "uniform",
     "uniform_",
@@ -67,8 +75,8 @@ __all__ = [
 
 
 def uniform_(
-    tensor: AnyTensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
-) -> AnyTensor:
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill a tensor from the uniform distribution on [a, b).
 
     Parameters
@@ -107,8 +115,8 @@ def uniform_(
 
 
 def normal_(
-    tensor: AnyTensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
-) -> AnyTensor:
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill a tensor from the normal distribution.
 
     Parameters
@@ -142,13 +150,13 @@ def normal_(
 
 
 def trunc_normal_(
-    tensor: AnyTensor,
+    tensor: Tensor,
     mean: float = 0.0,
     std: float = 1.0,
     a: float = -2.0,
     b: float = 2.0,
     generator: Generator | None = None,
-) -> AnyTensor:
+) -> Tensor:
     """Fill a tensor from the normal distribution cut to [a, b]: values, not standard deviations.
 
     Bounds that cut nothing, such as the default ones of a `std` of 0.02, are a plain normal, and
@@ -196,8 +204,8 @@ def trunc_normal_(
 
 
 def xavier_uniform_(
-    tensor: AnyTensor, gain: float = 1.0, generator: Generator | None = None
-) -> AnyTensor:
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill from the uniform distribution of variance `gain**2 * 2 / (fan_in + fan_out)`.
 
     Glorot and Bengio (2010).
@@ -232,9 +240,7 @@ def xavier_uniform_(
     return _sample_scaled(tensor, table.glorot_uniform(nonnegative("gain", gain)), generator)
 
 
-def xavier_normal_(
-    tensor: AnyTensor, gain: float = 1.0, generator: Generator | None = None
-) -> AnyTensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from the normal distribution of variance `gain**2 * 2 / (fan_in + fan_out)`.
 
     Glorot and Bengio (2010).
@@ -270,12 +276,12 @@ def xavier_normal_(
 
 
 def kaiming_uniform_(
-    tensor: AnyTensor,
+    tensor: Tensor,
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
-) -> AnyTensor:
+) -> Tensor:
     """Fill from the uniform distribution of variance `gain**2 / fan`.
 
     He et al. (2015).
@@ -316,12 +322,12 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: AnyTensor,
+    tensor: Tensor,
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
-) -> AnyTensor:
+) -> Tensor:
     """Fill from the normal distribution of variance `gain**2 / fan`.
 
     He et al. (2015).
@@ -378,9 +384,7 @@ def truncated_law(mean: float, std: float, a: float, b: float) -> Initializer:
     return TruncatedNormal(law.mean, law.std, a, b, bounds="absolute")
 
 
-def _sample_scaled(
-    tensor: AnyTensor, initializer: Initializer, generator: Generator | None
-) -> AnyTensor:
+def _sample_scaled(tensor: Tensor, initializer: Initializer, generator: Generator | None) -> Tensor:
     if tensor.dim() < 2:
         raise ValueError(
             f"tensor must have 2 axes or more, as it has fans; got shape {tuple(tensor.shape)}"
@@ -389,13 +393,13 @@ def _sample_scaled(
 
 
 def _sample_kaiming(
-    tensor: AnyTensor,
+    tensor: Tensor,
     rule: Callable[[float, Any], Initializer],
     a: float,
     mode: str,
     nonlinearity: Any,
     generator: Generator | None,
-) -> AnyTensor:
+) -> Tensor:
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=3)
         return tensor

@@ -34,17 +34,17 @@ def method(
     name: str, original: Callable[..., Any], is_active: Callable[[], bool]
 ) -> Callable[..., Any]:
     """A method of `torch.Tensor`: by fanin where it can be, else `original`."""
-    (first, second), law = METHODS[name]
+    parameters, law = METHODS[name]
 
     @functools.wraps(original)
     def replacement(self: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or not is_active():
             return original(self, *args, **kwargs)
-        rest = dict(zip((first, second), args, strict=False)) | kwargs
-        numbers = rest.pop(first, 0.0), rest.pop(second, 1.0)
+        rest = dict(zip(parameters, args, strict=False)) | kwargs
+        numbers = rest.pop(parameters[0], 0.0), rest.pop(parameters[1], 1.0)
         generator = rest.pop("generator", None)
-        known = not rest and len(args) <= 2 and len(args) + len(kwargs) == len({*kwargs, *args})
-        if known and _is_sampled(self, *numbers) and not _is_recorded(self):
+        accepted = not rest and len(args) <= 2 and kwargs.keys().isdisjoint(parameters[: len(args)])
+        if accepted and _is_sampled(self, *numbers) and not _is_recorded(self):
             try:
                 return sample(self, law(*numbers), generator)
             except ValueError:  # nothing is written yet: torch's own error, or its own way
@@ -66,9 +66,7 @@ def function(name: str, tensor: Any, numbers: tuple[Any, ...], generator: Any) -
     return ORIGINALS[name](tensor, *numbers, generator)
 
 
-def _truncated_law(
-    tensor: Any, mean: float, std: float, a: float, b: float
-) -> Initializer | None:
+def _truncated_law(tensor: Any, mean: float, std: float, a: float, b: float) -> Initializer | None:
     """None where torch warns, as the mean is far out of the bounds."""
     return truncated_law(mean, std, a, b) if a - 2 * std <= mean <= b + 2 * std else None
 
@@ -78,25 +76,20 @@ _LAWS: dict[str, Callable[..., Initializer | None]] = {"trunc_normal_": _truncat
 
 # The code of this one becomes that of torch's. So it has the parameters of that, and no names but
 # those it imports.
-def _trunc_normal_(
-    tensor: Any, mean: float, std: float, a: float, b: float, generator: Any
-) -> Any:
+def _trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any) -> Any:
     from fanin.torch.replacements import function
 
     return function("trunc_normal_", tensor, (mean, std, a, b), generator)
 
 
 FUNCTIONS: dict[str, FunctionType] = {
-    name: function
-    for name in _LAWS
-    if isinstance(function := getattr(init, name), FunctionType)
-    and function.__module__ == init.__name__
+    name: getattr(init, name) for name in _LAWS if getattr(init, name).__module__ == init.__name__
 }
 """The functions of `torch.nn.init` that do more than call a method."""
 
 ORIGINALS: dict[str, FunctionType] = {
-    name: FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
-    for name, function in FUNCTIONS.items()
+    name: FunctionType(torch_one.__code__, torch_one.__globals__, name, torch_one.__defaults__)
+    for name, torch_one in FUNCTIONS.items()
 }
 """The same, with the code that torch gave them."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -21,8 +21,6 @@ from torch.utils import _python_dispatch
 from fanin.initializers import Initializer
 from fanin.output import ITEMSIZE
 
-AnyTensor = TypeVar("AnyTensor", bound=Any)
-
 FLOATS = frozenset(getattr(torch, name) for name in ITEMSIZE if hasattr(torch, name))
 """The dtypes that fanin samples."""
 
@@ -30,9 +28,7 @@ FLOATS = frozenset(getattr(torch, name) for name in ITEMSIZE if hasattr(torch, n
 _BLOCK = 2**24
 
 
-def sample(
-    tensor: AnyTensor, initializer: Initializer, generator: Generator | None = None
-) -> AnyTensor:
+def sample(tensor: Tensor, initializer: Initializer, generator: Generator | None = None) -> Tensor:
     """Fill `tensor` in place, whatever its device, and return it.
 
     Raises
@@ -65,7 +61,7 @@ def draw_seed(generator: Generator | None = None) -> int:
     return int(bits.random_(-(2**63), None, generator=generator)) % 2**64
 
 
-def sample_by_copies(tensor: AnyTensor, initializer: Initializer, seed: int) -> AnyTensor:
+def sample_by_copies(tensor: Tensor, initializer: Initializer, seed: int) -> Tensor:
     """Fill a tensor outside of CPU memory: a block at a time here, each copied there.
 
     The values are those that a CPU tensor of that shape and seed gets.
