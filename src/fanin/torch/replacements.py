@@ -19,8 +19,8 @@ from torch.nn import Parameter, init
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext
 
-from fanin.initializers import Initializer, Normal
-from fanin.torch.init import truncated_law, uniform_law
+from fanin.initializers import Initializer, Normal, Sparse
+from fanin.torch.init.distributions import truncated_law, uniform_law
 from fanin.torch.sampling import FLOATS, is_foreign, sample, shares_elements
 
 METHODS: dict[str, tuple[tuple[str, str], Callable[[float, float], Initializer]]] = {
@@ -71,15 +71,30 @@ def _truncated_law(tensor: Any, mean: float, std: float, a: float, b: float) -> 
     return truncated_law(mean, std, a, b) if a - 2 * std <= mean <= b + 2 * std else None
 
 
-_LAWS: dict[str, Callable[..., Initializer | None]] = {"trunc_normal_": _truncated_law}
+def _sparse_law(tensor: Any, sparsity: float, std: float) -> Initializer | None:
+    return Sparse(sparsity, std) if tensor.dim() == 2 else None
 
 
-# The code of this one becomes that of torch's. So it has the parameters of that, and no names but
-# those it imports.
+_LAWS: dict[str, Callable[..., Initializer | None]] = {
+    "trunc_normal_": _truncated_law,
+    "sparse_": _sparse_law,
+}
+
+
+# The code of these becomes that of torch's. So they have the parameters of those, and no names but
+# what they import.
+
+
 def _trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any) -> Any:
     from fanin.torch.replacements import function
 
     return function("trunc_normal_", tensor, (mean, std, a, b), generator)
+
+
+def _sparse_(tensor: Any, sparsity: float, std: float, generator: Any) -> Any:
+    from fanin.torch.replacements import function
+
+    return function("sparse_", tensor, (sparsity, std), generator)
 
 
 FUNCTIONS: dict[str, FunctionType] = {
@@ -93,7 +108,10 @@ ORIGINALS: dict[str, FunctionType] = {
 }
 """The same, with the code that torch gave them."""
 
-CODES: dict[str, CodeType] = {"trunc_normal_": _trunc_normal_.__code__}
+CODES: dict[str, CodeType] = {
+    "trunc_normal_": _trunc_normal_.__code__,
+    "sparse_": _sparse_.__code__,
+}
 """The code that they are given."""
 
 
