@@ -13,7 +13,9 @@
 #include "environment.h"
 #include "file.h"
 #include "fill.h"
+#include "gemm.h"
 #include "normal_cdf.h"
+#include "orthogonal.h"
 #include "sampler.h"
 #include "xorshift.h"
 
@@ -118,6 +120,37 @@ void draws_to_array(uint64_t position, const py::array_t<uint64_t>& firsts,
   draws(position, from, rows, count, to, threads, check_signals);
 }
 
+using Indices = py::array_t<int64_t, py::array::c_style>;
+using PlacesArgument = std::pair<Indices, Indices>;
+
+Places places_of(const PlacesArgument& argument) {
+  const auto& [index, offset] = argument;
+  return {index.data(), offset.data(), static_cast<size_t>(index.size())};
+}
+
+void fill_orthogonal_memory(uint64_t position, uint64_t short_side, uint64_t long_side, double gain,
+                            const std::string& dtype, const PlacesArgument& matrices,
+                            const PlacesArgument& vectors, const PlacesArgument& components,
+                            uintptr_t address, int threads) {
+  const OrthogonalRegion region{short_side, long_side, places_of(matrices), places_of(vectors),
+                                places_of(components)};
+  const Dtype known = dtype_of(dtype);
+  const py::gil_scoped_release release;
+  fill_orthogonal(position, region, gain, known, reinterpret_cast<char*>(address), threads,
+                  check_signals);
+}
+
+// C = A B; all C-contiguous.
+template <class T>
+void multiply_arrays(const py::array_t<T>& a, const py::array_t<T>& b, py::array_t<T>& c,
+                     int threads) {
+  const size_t rows = c.shape(0), columns = c.shape(1), depth = a.shape(1);
+  const T *from_a = a.data(), *from_b = b.data();
+  T* to = c.mutable_data();
+  const py::gil_scoped_release release;
+  multiply(rows, columns, depth, from_a, from_b, to, threads, check_signals);
+}
+
 using TensorArgument = std::tuple<uint64_t, Sizes, std::vector<const Part*>>;
 
 void write_to_file(int file, const std::vector<TensorArgument>& arguments, int threads,
@@ -214,6 +247,13 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
         py::arg("shape"), py::arg("start"), py::arg("threads"));
   m.def("draws", &draws_to_array, py::arg("position"), py::arg("firsts").noconvert(),
         py::arg("out").noconvert(), py::arg("threads"));
+  m.def("fill_orthogonal", &fill_orthogonal_memory, py::arg("position"), py::arg("short_side"),
+        py::arg("long_side"), py::arg("gain"), py::arg("dtype"), py::arg("matrices"),
+        py::arg("vectors"), py::arg("components"), py::arg("address"), py::arg("threads"));
+  m.def("multiply", &multiply_arrays<float>, py::arg("a").noconvert(), py::arg("b").noconvert(),
+        py::arg("c").noconvert(), py::arg("threads"));
+  m.def("multiply", &multiply_arrays<double>, py::arg("a").noconvert(), py::arg("b").noconvert(),
+        py::arg("c").noconvert(), py::arg("threads"));
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
         py::arg("progress") = py::none());
 

@@ -12,6 +12,9 @@
 //   ln_coefficient         a polynomial is off in its first term
 //   multiplier_bit         the draws are others, as random as the right ones
 //   name_ignored           every matrix begins at the same draw
+//   missing_last_sign      the last vector of an orthogonal matrix lacks its random sign
+//   ascending_reflectors   a panel's reflectors in ascending order
+//   stale_panel            a panel has the reflectors of the one that was applied before it
 #pragma once
 
 #ifdef FANIN_FAULTS

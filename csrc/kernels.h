@@ -49,10 +49,37 @@ struct Lanes {
 
 using Kernel = void (*)(const Parameters&, const Lanes&);
 
+// C += A B or C -= A B (see gemm.h), for a depth of at most GEMM_DEPTH.
+inline constexpr size_t GEMM_DEPTH = 256;
+
+// Elements from a row of A to the next: an odd number of cache lines, so that rows do not meet in
+// the cache, and a constant, so that one register addresses all rows of a tile.
+inline constexpr size_t A_STRIDE = GEMM_DEPTH + 16;
+
+template <class T>
+struct Product {
+  size_t rows, columns, depth;
+  const T* a;      // row r at a + r * A_STRIDE; readable up to a whole number of tiles
+  const T* b;      // strips of tile_columns columns, each row-major, the last padded
+  size_t b_strip;  // elements from a strip to the next
+  T* const* c;     // where each row begins
+};
+
+template <class T>
+struct ProductKernels {
+  size_t tile_rows, tile_columns;
+  void (*add)(const Product<T>&);
+  void (*subtract)(const Product<T>&);
+};
+
 struct KernelTable {
   const char* name;
   int lanes;
   Kernel kernels[DISTRIBUTIONS][DTYPES];
+  ProductKernels<float> f32_product;
+  ProductKernels<double> f64_product;
+  // `count` float32 values in the output's dtype, as the kernels round theirs; none for float64.
+  void (*round[DTYPES])(const float* values, size_t count, char* out);
 };
 
 const KernelTable& baseline_kernels();

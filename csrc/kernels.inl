@@ -346,6 +346,23 @@ void sample(const Parameters& parameters, const Lanes& lanes) {
   }
 }
 
+// Values that were computed in float32, in a narrower dtype.
+template <class Output, class Code>
+void round_values(const float* values, size_t count, char* out) {
+  constexpr size_t WIDTH = 2 * LANES;
+  for (size_t i = 0; i < count; i += WIDTH) {
+    const size_t size = count - i < WIDTH ? count - i : WIDTH;
+    float padded[WIDTH] = {};
+    memcpy(padded, values + i, size * sizeof(float));
+    const U32 words = Output::code(load(padded));
+    uint32_t codes[WIDTH];
+    memcpy(codes, &words, sizeof codes);
+    Code narrow[WIDTH];
+    for (size_t j = 0; j < WIDTH; ++j) narrow[j] = static_cast<Code>(codes[j]);
+    memcpy(out + i * sizeof(Code), narrow, size * sizeof(Code));
+  }
+}
+
 // In the order of Dtype.
 #define FANIN_ROW(F64_TRANSFORM, F32_TRANSFORM)                              \
   {sample<F64_TRANSFORM, ToFloat64>,      sample<F32_TRANSFORM, ToFloat32>,  \
@@ -357,7 +374,12 @@ constexpr fanin::KernelTable KERNELS = {
     CHAINS * LANES,
     {FANIN_ROW(UniformF64, UniformF32), FANIN_ROW(NormalF64, NormalF32),
      FANIN_ROW(TruncatedNormalF64, TruncatedNormalF32<false>),
-     FANIN_ROW(TruncatedNormalF64, TruncatedNormalF32<true>)}};
+     FANIN_ROW(TruncatedNormalF64, TruncatedNormalF32<true>)},
+    product_kernels<float>(),
+    product_kernels<double>(),
+    {nullptr, round_values<ToFloat32, uint32_t>, round_values<ToFloat16, uint16_t>,
+     round_values<ToBfloat16, uint16_t>, round_values<ToFloat8E4M3FN, uint8_t>,
+     round_values<ToFloat8E5M2, uint8_t>}};
 
 #undef FANIN_ROW
 

@@ -6,6 +6,8 @@
 //
 #include "vector_math.inl"
 //
+#include "gemm.inl"
+//
 #include "kernels.inl"
 
 const fanin::KernelTable& fanin::avx512_kernels() { return KERNELS; }

@@ -6,6 +6,8 @@
 //
 #include "vector_math.inl"
 //
+#include "gemm.inl"
+//
 #include "kernels.inl"
 
 const fanin::KernelTable& fanin::baseline_kernels() { return KERNELS; }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int LANES = 4;  // 64-bit elements in a vector
 constexpr const char* SIMD_NAME = "avx2";
+constexpr int TILE_ROWS = 6, TILE_VECTORS = 2;  // 12 sums, 2 vectors of B, of 16 registers
 
 struct U64 {
   __m256i v;
@@ -51,7 +52,11 @@ inline F64 splat<F64>(double value) {
 inline U64 load(const uint64_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
 }
+inline F32 load(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline F64 load(const double* p) { return {_mm256_loadu_pd(p)}; }
 inline void store(void* p, U64 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), a.v); }
+inline void store(float* p, F32 a) { _mm256_storeu_ps(p, a.v); }
+inline void store(double* p, F64 a) { _mm256_storeu_pd(p, a.v); }
 
 inline U64 operator^(U64 a, U64 b) { return {_mm256_xor_si256(a.v, b.v)}; }
 inline U64 operator&(U64 a, U64 b) { return {_mm256_and_si256(a.v, b.v)}; }

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int LANES = 8;  // 64-bit elements in a vector
 constexpr const char* SIMD_NAME = "avx512";
+constexpr int TILE_ROWS = 12, TILE_VECTORS = 2;  // 24 sums, 2 vectors of B, of 32 registers
 
 struct U64 {
   __m512i v;
@@ -58,7 +59,11 @@ inline F64 splat<F64>(double value) {
   return {_mm512_set1_pd(value)};
 }
 inline U64 load(const uint64_t* p) { return {_mm512_loadu_si512(p)}; }
+inline F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline F64 load(const double* p) { return {_mm512_loadu_pd(p)}; }
 inline void store(void* p, U64 a) { _mm512_storeu_si512(p, a.v); }
+inline void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
+inline void store(double* p, F64 a) { _mm512_storeu_pd(p, a.v); }
 
 inline U64 operator^(U64 a, U64 b) { return {_mm512_xor_si512(a.v, b.v)}; }
 inline U64 operator&(U64 a, U64 b) { return {_mm512_and_si512(a.v, b.v)}; }

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int LANES = 2;  // 64-bit elements in a vector
 constexpr const char* SIMD_NAME = "baseline";
+// The tile of sums that a matrix product holds in registers: rows, and vectors a row.
+constexpr int TILE_ROWS = 4, TILE_VECTORS = 2;
 
 template <class T, int N>
 struct Vector {
@@ -61,7 +63,19 @@ inline U64 load(const uint64_t* p) {
   memcpy(&result, p, sizeof result);
   return result;
 }
+inline F32 load(const float* p) {
+  F32 result;
+  memcpy(&result, p, sizeof result);
+  return result;
+}
+inline F64 load(const double* p) {
+  F64 result;
+  memcpy(&result, p, sizeof result);
+  return result;
+}
 inline void store(void* p, const U64& a) { memcpy(p, &a, sizeof a); }
+inline void store(float* p, const F32& a) { memcpy(p, &a, sizeof a); }
+inline void store(double* p, const F64& a) { memcpy(p, &a, sizeof a); }
 
 #define FANIN_OPERATOR(V, T, OP)                          \
   inline V operator OP(const V& a, const V& b) {          \

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int LANES = 2;  // 64-bit elements in a vector
 constexpr const char* SIMD_NAME = "neon";
+constexpr int TILE_ROWS = 8, TILE_VECTORS = 3;  // 24 sums, 3 vectors of B, of 32 registers
 
 struct U64 {
   uint64x2_t v;
@@ -48,7 +49,11 @@ inline F64 splat<F64>(double value) {
   return {vdupq_n_f64(value)};
 }
 inline U64 load(const uint64_t* p) { return {vld1q_u64(p)}; }
+inline F32 load(const float* p) { return {vld1q_f32(p)}; }
+inline F64 load(const double* p) { return {vld1q_f64(p)}; }
 inline void store(void* p, U64 a) { vst1q_u8(static_cast<uint8_t*>(p), vreinterpretq_u8_u64(a.v)); }
+inline void store(float* p, F32 a) { vst1q_f32(p, a.v); }
+inline void store(double* p, F64 a) { vst1q_f64(p, a.v); }
 
 inline U64 operator^(U64 a, U64 b) { return {veorq_u64(a.v, b.v)}; }
 inline U64 operator&(U64 a, U64 b) { return {vandq_u64(a.v, b.v)}; }

@@ -5,9 +5,13 @@ dtypes are the names `float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
+import numpy as np
 from numpy.typing import NDArray
+
+# Indices along an axis, in any order, and each one's offset from the address in bytes.
+_Places: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 STREAM_VERSION: int
 PERIOD: int
@@ -77,6 +81,19 @@ def fill(
     threads: int,
 ) -> None: ...
 def draws(position: int, firsts: NDArray[Any], out: NDArray[Any], threads: int) -> None: ...
+def fill_orthogonal(
+    position: int,
+    short_side: int,
+    long_side: int,
+    gain: float,
+    dtype: str,
+    matrices: _Places,
+    vectors: _Places,
+    components: _Places,
+    address: int,
+    threads: int,
+) -> None: ...
+def multiply(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], threads: int) -> None: ...
 def write_tensors(
     fd: int,
     tensors: Sequence[tuple[int, Sequence[int], Sequence[Part]]],
