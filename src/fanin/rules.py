@@ -24,14 +24,18 @@ IDENTITY: Rules = {
     "norm.scale": Constant(1.0),
     "norm.bias": Constant(0.0),
     "bias": Constant(0.0),
+    "activation.slope": Constant(0.25),
     PADDING: Constant(0.0),
 }
-"""Norms that do nothing yet, no bias, and a zero row for padding."""
+"""Norms that do nothing yet, no bias, the slope of a PReLU (He et al. 2015), a zero padding row."""
+
+MATRICES = ("embedding", "attention", "mlp", "head", "dense", "conv", "recurrent")
+"""Roles of weight matrices. `dense` is a layer of which nothing more is known."""
 
 
 def weights(rule: Rule) -> dict[str, Rule]:
     """Return the table that gives `rule` to every weight matrix, over `IDENTITY`."""
-    return {**IDENTITY, **dict.fromkeys(("embedding", "attention", "mlp", "head"), rule)}
+    return {**IDENTITY, **dict.fromkeys(MATRICES, rule)}
 
 
 def normal_weights(std: float, *, residual: float | None = None) -> dict[str, Rule]:

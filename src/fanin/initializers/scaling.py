@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
+from fanin import _core
 from fanin.arguments import Shape, choice, nonnegative
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.initializers.elementwise import Distribution, Elementwise
@@ -50,17 +51,22 @@ class VarianceScaling(Elementwise):
         choice("mode", self.mode, _MODES)
         choice("distribution", self.distribution, _DISTRIBUTIONS)
 
+    def for_fans(self, fan_in: float, fan_out: float) -> Distribution:
+        """The distribution for those fans, however they were counted."""
+        with _core.IeeeEnvironment():
+            fan = _mean_fan(self.mode, fan_in, fan_out)
+            if fan == 0.0 or self.scale == 0.0:  # no elements, or all of them zero
+                return Constant(0.0)
+            std = math.sqrt(self.scale) / math.sqrt(fan)
+            if self.distribution == "normal":
+                return Normal(0.0, std)
+            if self.distribution == "truncated_normal":
+                return TruncatedNormal(0.0, std, keep_std=True)
+            limit = math.sqrt(3.0) * std
+            return Uniform(-limit, limit)
+
     def _resolve(self, shape: Shape, layout: str | None, groups: int) -> Distribution:
-        fan = _mean_fan(self.mode, *fans(shape, layout, groups))
-        if fan == 0.0 or self.scale == 0.0:  # no elements, or all of them zero
-            return Constant(0.0)
-        std = math.sqrt(self.scale) / math.sqrt(fan)
-        if self.distribution == "normal":
-            return Normal(0.0, std)
-        if self.distribution == "truncated_normal":
-            return TruncatedNormal(0.0, std, keep_std=True)
-        limit = math.sqrt(3.0) * std
-        return Uniform(-limit, limit)
+        return self.for_fans(*fans(shape, layout, groups))
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class TorchLinear(Elementwise):
         return Uniform(-limit, limit)
 
 
-def _mean_fan(mode: Mode, fan_in: int, fan_out: int) -> float:
+def _mean_fan(mode: Mode, fan_in: float, fan_out: float) -> float:
     if mode == "fan_in":
         return fan_in
     if mode == "fan_out":
