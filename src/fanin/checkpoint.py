@@ -178,7 +178,7 @@ def _content(shard: Shard, seed: int) -> _Content:
     for entry, offset in zip(shard.entries, shard.offsets, strict=True):
         tensor = entry.tensor
         fillers = [
-            initializer.filler(part.shape, part.layout, 1, entry.dtype)
+            initializer.filler(part.shape, part.layout, part.groups, entry.dtype)
             for part, initializer in zip(tensor.parts, entry.initializers, strict=True)
         ]
         positions = [position(seed, part.name) for part in tensor.parts]

@@ -40,11 +40,45 @@ class Part:
     tensor_step: tuple[int, ...]
     fan_in: int | None = None  # of a bias: the fan_in of its matrix; None if it has no matrix
     layer: int | None = None  # number of the block it belongs to, from 0
+    groups: int = 1  # of a grouped convolution
 
     @property
     def numel(self) -> int:
         """Number of elements of the region."""
         return math.prod(self.extent)
+
+    def within(self, box: tuple[slice, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+        """Return what of this part lies in a box of the tensor, or None if nothing does.
+
+        Parameters
+        ----------
+        box : tuple of slice
+            Start and stop in the tensor, axis by axis, such as those of a shard.
+
+        Returns
+        -------
+        region, places : tuple of slice
+            The region of the logical matrix, and the places of its elements inside the box.
+
+        Examples
+        --------
+        >>> key = Part("w#key", "attention.key", (4, 4), "io", (0, 0), (4, 4), (0, 4), (1, 1))
+        >>> key.within((slice(0, 4), slice(2, 6)))
+        ((slice(0, 4, None), slice(0, 2, None)), (slice(0, 4, 1), slice(2, 4, 1)))
+        >>> key.within((slice(0, 4), slice(0, 4))) is None
+        True
+        """
+        region, places = [], []
+        axes = zip(box, self.start, self.extent, self.tensor_start, self.tensor_step, strict=True)
+        for span, start, extent, first, step in axes:
+            low = max(0, -((first - span.start) // step))
+            high = min(extent, -((first - span.stop) // step))
+            if low >= high:
+                return None
+            place = first + step * low - span.start
+            region.append(slice(start + low, start + high))
+            places.append(slice(place, place + step * (high - low - 1) + 1, step))
+        return tuple(region), tuple(places)
 
 
 @dataclass(frozen=True, slots=True)

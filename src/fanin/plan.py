@@ -62,6 +62,43 @@ class Entry:
         total = sum(part.numel for part, _ in pairs)
         return math.sqrt(math.fsum(part.numel / total * std**2 for part, std in pairs))
 
+    def fill(
+        self,
+        out: Any,
+        *,
+        seed: int,
+        box: tuple[slice, ...] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """Fill an array in memory, part by part, with the bits that a checkpoint has.
+
+        Parameters
+        ----------
+        out : array
+            NumPy array or torch CPU tensor with the shape of the tensor, or of the box.
+        seed : int
+            From 0 to 2**64 - 1.
+        box : tuple of slice, optional
+            Start and stop in the tensor, axis by axis, of what `out` holds: a shard. Default: all.
+        threads : int, optional
+            Default: the environment's number, or the CPUs there are.
+        """
+        box = box or tuple(slice(0, size) for size in self.tensor.shape)
+        for part, initializer in zip(self.tensor.parts, self.initializers, strict=True):
+            inside = part.within(box)
+            if inside is not None:
+                region, places = inside
+                initializer.fill(
+                    out[places],
+                    seed=seed,
+                    name=part.name,
+                    layout=part.layout,
+                    groups=part.groups,
+                    shape=part.shape,
+                    region=region,
+                    threads=threads,
+                )
+
     def to_json(self) -> dict[str, Any]:
         """Return the tensor as JSON values; more than one part is listed under `parts`."""
         content: dict[str, Any] = {
@@ -207,7 +244,7 @@ def make_plan(
 
 
 def _std(initializer: Initializer, part: Part) -> float:
-    return initializer.standard_deviation(part.shape, part.layout)
+    return initializer.standard_deviation(part.shape, part.layout, part.groups)
 
 
 def _label(part: Part) -> str:

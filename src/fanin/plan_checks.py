@@ -77,7 +77,7 @@ def check_draws(entries: Sequence[Entry], seed: int) -> None:
 
 def _draws(part: Part, initializer: Initializer, dtype: str) -> int:
     try:
-        return initializer.filler(part.shape, part.layout, 1, dtype).draws
+        return initializer.filler(part.shape, part.layout, part.groups, dtype).draws
     except ValueError as error:
         raise ValueError(f"{part.name}: {initializer}: {error}") from None
 

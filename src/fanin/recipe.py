@@ -85,6 +85,7 @@ def _digest(plan: Plan) -> str:
                 part.name,
                 part.shape,
                 part.layout,
+                part.groups,
                 part.start,
                 part.extent,
                 part.tensor_start,

@@ -17,11 +17,12 @@ from fanin.model import PADDING, Part
 
 __all__ = ["IDENTITY", "Rule", "Rules", "initializer_of", "weights"]
 
-Rule: TypeAlias = Initializer | Callable[[Part], Initializer]
+Rule: TypeAlias = Initializer | Callable[[Part], Initializer | None]
 Rules: TypeAlias = Mapping[str, Rule]
 
 IDENTITY: Rules = {
     "norm.scale": Constant(1.0),
+    "norm.scale.offset": Constant(0.0),  # of a norm that multiplies by 1 + weight
     "norm.bias": Constant(0.0),
     "bias": Constant(0.0),
     "activation.slope": Constant(0.25),

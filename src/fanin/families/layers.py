@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fanin.model import PADDING, Part, Tensor
 
-__all__ = ["embedding", "fused_linear", "linear", "norm", "repeat", "vector"]
+__all__ = ["embedding", "fused_linear", "linear", "norm", "part", "repeat", "table", "vector"]
 
 
 def linear(
@@ -41,9 +41,9 @@ def fused_linear(
     for label, fan_out in fan_outs.items():
         shape = _matrix_shape(fan_out, fan_in, layout)
         corner = (offset, 0) if axis == 0 else (0, offset)
-        weights.append(_part(f"{name}.weight#{label}", f"{role}.{label}", shape, layout, at=corner))
+        weights.append(part(f"{name}.weight#{label}", f"{role}.{label}", shape, layout, at=corner))
         biases.append(
-            _part(f"{name}.bias#{label}", "bias", (fan_out,), None, at=(offset,), fan_in=fan_in)
+            part(f"{name}.bias#{label}", "bias", (fan_out,), None, at=(offset,), fan_in=fan_in)
         )
         offset += fan_out
     yield Tensor.of(f"{name}.weight", _matrix_shape(total, fan_in, layout), tuple(weights))
@@ -58,19 +58,22 @@ def embedding(
 
     Its layout is that of the output head it may be tied to: rows are outputs.
     """
+    yield table(f"{name}.weight", rows, columns, role, padding=padding)
+
+
+def table(name: str, rows: int, columns: int, role: str, *, padding: int | None = None) -> Tensor:
+    """Return the tensor of an embedding, by its whole name."""
     shape = (rows, columns)
     pieces = [(0, rows, role)]
     if padding is not None:
         row = padding % rows
         pieces = [(0, row, role), (row, row + 1, PADDING), (row + 1, rows, role)]
     parts = tuple(
-        _part(
-            f"{name}.weight", piece, shape, "oi", at=(low, 0), start=(low, 0), stop=(high, columns)
-        )
+        part(name, piece, shape, "oi", at=(low, 0), start=(low, 0), stop=(high, columns))
         for low, high, piece in pieces
         if low < high
     )
-    yield Tensor.of(f"{name}.weight", shape, parts)
+    return Tensor.of(name, shape, parts)
 
 
 def norm(name: str, size: int, *, bias: bool = True) -> Iterator[Tensor]:
@@ -82,7 +85,7 @@ def norm(name: str, size: int, *, bias: bool = True) -> Iterator[Tensor]:
 
 def vector(name: str, size: int, role: str, *, fan_in: int | None = None) -> Tensor:
     """Return a vector; a bias says the `fan_in` of the matrix it belongs to."""
-    return Tensor.of(name, (size,), (_part(name, role, (size,), None, fan_in=fan_in),))
+    return Tensor.of(name, (size,), (part(name, role, (size,), None, fan_in=fan_in),))
 
 
 def repeat(name: str, layers: int, block: Callable[[str], Iterator[Tensor]]) -> Iterator[Tensor]:
@@ -93,10 +96,10 @@ def repeat(name: str, layers: int, block: Callable[[str], Iterator[Tensor]]) -> 
 
 
 def _whole(name: str, shape: tuple[int, ...], role: str, layout: str | None) -> Tensor:
-    return Tensor.of(name, shape, (_part(name, role, shape, layout),))
+    return Tensor.of(name, shape, (part(name, role, shape, layout),))
 
 
-def _part(
+def part(
     name: str,
     role: str,
     shape: tuple[int, ...],
@@ -105,9 +108,11 @@ def _part(
     at: tuple[int, ...] | None = None,
     start: tuple[int, ...] | None = None,
     stop: tuple[int, ...] | None = None,
+    step: tuple[int, ...] | None = None,
     fan_in: int | None = None,
+    groups: int = 1,
 ) -> Part:
-    """Rows `start` to `stop` (by default all) of the matrix `shape`, at `at` in the tensor."""
+    """Return `start` to `stop` (by default all) of a matrix, at `at` (0, 0 ...) in its tensor."""
     origin = (0,) * len(shape)
     start, stop = start or origin, stop or shape
     return Part(
@@ -118,8 +123,9 @@ def _part(
         start=start,
         extent=tuple(b - a for a, b in zip(start, stop, strict=True)),
         tensor_start=at or origin,
-        tensor_step=(1,) * len(shape),
+        tensor_step=step or (1,) * len(shape),
         fan_in=fan_in,
+        groups=groups,
     )
 
 

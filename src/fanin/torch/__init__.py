@@ -13,3 +13,6 @@ except ImportError as error:
 from fanin.torch import init as init
 from fanin.torch.acceleration import accelerate as accelerate
 from fanin.torch.init import *  # noqa: F403  (the names of torch.nn.init)
+from fanin.torch.initialize import initialize_ as initialize_
+from fanin.torch.report import InitializationError as InitializationError
+from fanin.torch.report import Report as Report
