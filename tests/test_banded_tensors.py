@@ -15,9 +15,17 @@ from fanin.model import Part, Tensor
 from tiny_models import tiny_plan
 
 RULES = {
-    "gpt2": [("*.c_attn.weight#key", "sparse(sparsity=0.5)"), ("*.c_fc.weight", "identity")],
-    "llama": [("model.layers.0.*_proj.weight", "sparse(0.7)"), ("lm_head.*", "identity(gain=2)")],
-    "bert": [("*.word_embeddings.weight", "sparse(sparsity=0.25, std=2)")],
+    "gpt2": [
+        ("*.c_attn.weight#key", "sparse(sparsity=0.5)"),
+        ("*.c_attn.weight#query", "orthogonal"),
+        ("*.c_fc.weight", "identity"),
+    ],
+    "llama": [
+        ("*_proj.weight", "orthogonal(gain=relu)"),
+        ("model.layers.0.mlp.*", "sparse(0.7)"),
+        ("lm_head.*", "identity(gain=2)"),
+    ],
+    "bert": [("*.word_embeddings.weight", "orthogonal"), ("*.dense.weight", "sparse(0.25)")],
 }
 
 
@@ -26,7 +34,8 @@ def expected(tensor, fillers, dtype, seed=0):
     out = np.zeros(tensor.shape, dtype)
     for part, filler in zip(tensor.parts, fillers, strict=True):
         matrix = np.empty(part.shape, dtype)
-        filler.fill(matrix, position(seed, part.name), (0,) * matrix.ndim, 1)
+        if matrix.size > 0:
+            filler.fill(matrix, position(seed, part.name), (0,) * matrix.ndim, 1)
         here = tuple(slice(a, a + n) for a, n in zip(part.start, part.extent, strict=True))
         there = tuple(
             slice(a, a + step * (n - 1) + 1, step)
@@ -88,7 +97,7 @@ TENSORS = {
     "a scalar of a vector": ((1,), [part("a", (9,), "o", (1,), (0,), start=(4,))]),
     "nothing": ((0, 5), [part("a", (0, 5), "oi", (0, 5), (0, 0))]),
 }
-FIRST = ["sparse(sparsity=0.4, std=1)", "identity"]
+FIRST = ["sparse(sparsity=0.4, std=1)", "identity", "orthogonal"]
 
 
 @pytest.mark.parametrize("first", FIRST)

@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
 from fanin import families, schemes
 from fanin.gains import gain
-from fanin.initializers import Constant, Normal
+from fanin.initializers import Constant, Normal, Orthogonal
 from fanin.model import Part
 from fanin.plan import make_plan
 from fanin.rules import initializer_of, weights
@@ -188,6 +189,51 @@ def test_he_has_the_gain_of_the_activation(activation, factor):
     assert llama["layers.1.mlp.gate_proj.weight"] == pytest.approx(factor / math.sqrt(WIDTH))
     assert llama["layers.1.mlp.down_proj.weight"] == pytest.approx(factor / math.sqrt(INNER))
     assert llama["lm_head.weight"] == pytest.approx(factor / math.sqrt(WIDTH))
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu", "gelu_new"])
+def test_orthogonal_has_the_gain_of_the_activation_before_it(activation):
+    factor = gain(activation)
+    for config, feeding, others in (
+        (
+            GPT2 | {"activation_function": activation, "tie_word_embeddings": False},
+            ["h.1.mlp.c_fc.weight"],
+            ["h.0.attn.c_attn.weight#key", "h.2.attn.c_proj.weight", "h.0.mlp.c_proj.weight"],
+        ),
+        (
+            LLAMA | {"hidden_act": activation},
+            ["layers.0.mlp.gate_proj.weight"],
+            ["layers.1.mlp.up_proj.weight", "layers.1.mlp.down_proj.weight", "lm_head.weight"],
+        ),
+        (
+            BERT | {"hidden_act": activation},
+            ["bert.encoder.layer.0.intermediate.dense.weight"],
+            ["bert.encoder.layer.1.output.dense.weight"],
+        ),
+    ):
+        measured = stds("orthogonal", config)
+        for name in feeding:
+            assert measured[name] == pytest.approx(factor / math.sqrt(INNER)), name
+        for name in others:
+            side = INNER if "mlp" in name or "output.dense" in name else WIDTH
+            assert measured[name] == pytest.approx(
+                1 / math.sqrt(VOCAB if name == "lm_head.weight" else side)
+            ), name
+    embeddings = {name: std for name, std in stds("orthogonal", GPT2).items() if "wte" in name}
+    assert embeddings == {"wte.weight": 0.02}
+
+
+def test_orthogonal_weights_have_one_singular_value():
+    model = families.build(GPT2 | {"activation_function": "relu"})
+    for entry in make_plan(model, scheme="orthogonal").entries:
+        for part, initializer in zip(entry.tensor.parts, entry.initializers, strict=True):
+            if not isinstance(initializer, Orthogonal):
+                continue
+            matrix = initializer.fill(np.empty(part.shape), seed=0, name=part.name, layout="io")
+            values = np.linalg.svd(matrix, compute_uv=False)
+            expected = math.sqrt(2) if part.role == "mlp.in" else 1
+            np.testing.assert_allclose(values, expected, rtol=1e-13)
+            assert len(values) == WIDTH
 
 
 def test_he_refuses_an_activation_without_a_gain():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fanin import initializers as initializers
     from fanin._core import Xorshift64Star as Xorshift64Star
     from fanin.functions import constant as constant
+    from fanin.functions import delta_orthogonal as delta_orthogonal
     from fanin.functions import dirac as dirac
     from fanin.functions import glorot_normal as glorot_normal
     from fanin.functions import glorot_uniform as glorot_uniform
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fanin.functions import lecun_uniform as lecun_uniform
     from fanin.functions import normal as normal
     from fanin.functions import ones as ones
+    from fanin.functions import orthogonal as orthogonal
     from fanin.functions import sparse as sparse
     from fanin.functions import torch_linear as torch_linear
     from fanin.functions import truncated_normal as truncated_normal
@@ -62,6 +64,8 @@ _HOMES = {
     "lecun_uniform": "fanin.functions",
     "lecun_normal": "fanin.functions",
     "torch_linear": "fanin.functions",
+    "orthogonal": "fanin.functions",
+    "delta_orthogonal": "fanin.functions",
     "identity": "fanin.functions",
     "dirac": "fanin.functions",
     "sparse": "fanin.functions",

@@ -12,7 +12,15 @@ from collections.abc import Callable
 
 from fanin.arguments import unknown
 from fanin.gains import gain
-from fanin.initializers import Constant, Initializer, Normal, TorchLinear, Uniform, VarianceScaling
+from fanin.initializers import (
+    Constant,
+    Initializer,
+    Normal,
+    Orthogonal,
+    TorchLinear,
+    Uniform,
+    VarianceScaling,
+)
 from fanin.model import Model, Part
 from fanin.rules import Rules, normal_weights, weights
 
@@ -94,6 +102,23 @@ def he(model: Model) -> Rules:
     return {**matrices, "embedding": VarianceScaling(1.0, "fan_in", "normal")}
 
 
+def orthogonal(model: Model) -> Rules:
+    """Orthogonal matrices, with the activation's gain for what feeds it; embeddings N(0, 0.02^2).
+
+    Saxe et al. 2014, section 3: singular values that are all the same keep them so through any
+    depth. Query, key and value are three matrices. In a gated MLP the gate feeds the activation,
+    else what goes in. An embedding is a table of vectors, no map between layers; a head that is
+    stored by itself is orthogonal.
+    """
+    roles = {part.role for tensor in model.tensors for part in tensor.parts}
+    feeds = "mlp.gate" if "mlp.gate" in roles else "mlp.in"
+    return {
+        **weights(Orthogonal()),
+        "embedding": Normal(std=0.02),
+        feeds: Orthogonal(gain(model.activation)),
+    }
+
+
 SCHEMES: dict[str, Callable[[Model], Rules]] = {
     "auto": auto,
     "gpt2": gpt2,
@@ -102,6 +127,7 @@ SCHEMES: dict[str, Callable[[Model], Rules]] = {
     "torch_default": torch_default,
     "xavier": xavier,
     "he": he,
+    "orthogonal": orthogonal,
 }
 
 

@@ -27,10 +27,11 @@ from fanin.functions.scaling import (
     xavier_normal,
     xavier_uniform,
 )
-from fanin.functions.structured import dirac, identity, sparse
+from fanin.functions.structured import delta_orthogonal, dirac, identity, orthogonal, sparse
 
 __all__ = [
     "constant",
+    "delta_orthogonal",
     "dirac",
     "glorot_normal",
     "glorot_uniform",
@@ -44,6 +45,7 @@ __all__ = [
     "lecun_uniform",
     "normal",
     "ones",
+    "orthogonal",
     "sparse",
     "torch_linear",
     "truncated_normal",

@@ -1,4 +1,4 @@
-"""Arrays that are one matrix, or one a batch index: identity, dirac, sparse.
+"""Arrays that are one matrix, or one a batch index: orthogonal, identity, sparse.
 
 Rows are the outputs (`o`), columns all other axes but the batch (`b`), in the order in which they
 appear: `shape[0]` by the rest without a layout.
@@ -12,6 +12,67 @@ from fanin.arguments import Shape
 from fanin.functions.keywords import LayoutOptions, array_function, sample
 from fanin.gains import Gain
 from fanin.initializers import Dirac, Sparse, table
+
+
+@array_function
+def orthogonal(
+    shape: Shape | None = None, *, gain: Gain = 1.0, **options: Unpack[LayoutOptions]
+) -> NDArray[Any]:
+    """Orthonormal rows, times the gain; columns, where there are more rows: Saxe et al. (2014).
+
+    Uniform among all such matrices (Haar), in law the Q of the QR decomposition of a Gaussian
+    matrix. Each index of the batch axes is an independent matrix.
+
+    Parameters
+    ----------
+    shape
+    gain : float, str or callable, default 1
+        As in `fanin.gain`.
+    **options
+
+    Notes
+    -----
+    An element has mean 0 and standard deviation `gain / sqrt(max(rows, columns))`. Narrow dtypes
+    are computed in float32 and rounded once.
+
+    Examples
+    --------
+    >>> import fanin
+    >>> weight = fanin.orthogonal((3, 50), gain=2, seed=0, name="rnn.weight_hh")
+    >>> (weight @ weight.T).round(5) + 0  # without -0
+    array([[4., 0., 0.],
+           [0., 4., 0.],
+           [0., 0., 4.]], dtype=float32)
+    """
+    return sample(table.orthogonal(gain), shape, **options)
+
+
+@array_function
+def delta_orthogonal(
+    shape: Shape | None = None, *, gain: Gain = 1.0, **options: Unpack[LayoutOptions]
+) -> NDArray[Any]:
+    """A convolution of zeros but for an orthogonal matrix in the middle: Xiao et al. (2018).
+
+    It keeps the norm of its input, times the gain. The middle is tap `(k - 1) // 2` of each kernel
+    axis.
+
+    Parameters
+    ----------
+    shape
+        With 1 to 3 kernel axes, and no fewer outputs than inputs.
+    gain : float, str or callable, default 1
+        As in `fanin.gain`.
+    **options
+
+    Examples
+    --------
+    >>> import fanin
+    >>> kernel = fanin.delta_orthogonal((8, 4, 3, 3), gain="relu", seed=0, name="conv.weight")
+    >>> middle = kernel[:, :, 1, 1]
+    >>> float((middle.T @ middle)[0, 0].round(5)), int((kernel != 0).sum())
+    (2.0, 32)
+    """
+    return sample(table.delta_orthogonal(gain), shape, **options)
 
 
 @array_function

@@ -20,6 +20,7 @@ True
 from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.initializers.elementwise import Distribution, Elementwise
+from fanin.initializers.orthogonal import DeltaOrthogonal, Orthogonal
 from fanin.initializers.scaling import TorchLinear, VarianceScaling
 from fanin.initializers.sparse import Sparse
 from fanin.initializers.structured import Dirac, Identity, Structured
@@ -29,12 +30,14 @@ from fanin.initializers.text import parse
 __all__ = [
     "TABLE",
     "Constant",
+    "DeltaOrthogonal",
     "Dirac",
     "Distribution",
     "Elementwise",
     "Identity",
     "Initializer",
     "Normal",
+    "Orthogonal",
     "Sparse",
     "Structured",
     "TorchLinear",

@@ -9,6 +9,8 @@ function of the same name and arguments in `fanin.functions`.
 | glorot, xavier | Glorot and Bengio (2010), eq. 12 and 16 | `gain**2 * 2 / (fan_in + fan_out)` |
 | he, kaiming | He et al. (2015), eq. 10 and 14 | `gain**2 / fan`, gain of relu |
 | lecun | LeCun et al. (1998), eq. 16 | `1 / fan_in` |
+| orthogonal | Saxe et al. (2014), section 3.1 | rows or columns orthonormal, times the gain |
+| delta_orthogonal | Xiao et al. (2018), section 2.4 | such a matrix in the middle of a kernel |
 | sparse | Martens (2010), section 5 | normal, a fixed number of zeros in each column |
 | gpt2_residual | Radford et al. (2019), section 2.3 | `(std / sqrt(branches * n_layer))**2` |
 """
@@ -24,6 +26,7 @@ from fanin.arguments import flag, integer, nonnegative
 from fanin.gains import Gain, gain
 from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
+from fanin.initializers.orthogonal import DeltaOrthogonal, Orthogonal
 from fanin.initializers.scaling import DistributionName, Mode, TorchLinear, VarianceScaling
 from fanin.initializers.sparse import Sparse
 from fanin.initializers.structured import Dirac, Identity
@@ -63,6 +66,14 @@ def lecun_normal(truncated: bool = False) -> VarianceScaling:
     return VarianceScaling(1.0, "fan_in", _normal(truncated))
 
 
+def orthogonal(gain: Gain = 1.0) -> Orthogonal:
+    return Orthogonal(_gain(gain))
+
+
+def delta_orthogonal(gain: Gain = 1.0) -> DeltaOrthogonal:
+    return DeltaOrthogonal(_gain(gain))
+
+
 def identity(gain: Gain = 1.0) -> Identity:
     return Identity(_gain(gain))
 
@@ -92,6 +103,8 @@ TABLE: dict[str, Callable[..., Initializer]] = {
     "lecun_uniform": lecun_uniform,
     "lecun_normal": lecun_normal,
     "torch_linear": TorchLinear,
+    "orthogonal": orthogonal,
+    "delta_orthogonal": delta_orthogonal,
     "identity": identity,
     "dirac": Dirac,
     "sparse": Sparse,
