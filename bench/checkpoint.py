@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import report
+import readme
 from fanin import config, families
+from fanin.bench import machine
 from fanin.plan import make_plan
 
 TRANSFORMERS = """
@@ -82,13 +83,14 @@ def text(times: dict[str, list[float]], num_bytes: int, command: str) -> str:
     for name, median in medians.items():
         lines.append(f"| {name} | {median:.2f} | {num_bytes / median / 1e9:.2f} |")
     rounds = len(times["fanin"])
+    where = machine.sentence(machine.facts(["transformers", "torch"]))
     return "\n".join(
         [
             *lines,
             "",
             f"{medians['transformers'] / medians['fanin']:.1f} times as fast: {num_bytes:,} bytes,"
             f" median of {rounds} rounds, in turn."
-            f" {report.machine('transformers', 'torch')}. To repeat: `{command}`.",
+            f" {where}. To repeat: `{command}`.",
         ]
     )
 
@@ -108,7 +110,7 @@ def main() -> None:
     table = text(times, num_bytes, command)
     print(table)
     if arguments.write:
-        report.write("model", table)
+        readme.write(readme.README, "model", table)
 
 
 if __name__ == "__main__":

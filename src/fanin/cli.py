@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from fanin import __version__
+from fanin.bench import command as benchmarks
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -172,6 +173,10 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = _command(commands, "plan", _print_plan, "list every tensor with its initializer")
     _add_recipe(plan)
+
+    benchmarks.add_options(
+        _command(commands, "bench", benchmarks.run, "measure speed and error beside others")
+    )
 
     _command(commands, "info", _print_info, "show versions, instruction sets and threads")
     return parser

@@ -9,30 +9,41 @@ that of 1/2: near zero an absolute error of 2^-24 sigma is one unit of float32.
 
 from __future__ import annotations
 
-import mpmath
+from typing import Any
+
 import numpy as np
-import scipy.special
-import torch
+from numpy.typing import NDArray
 
-import axes
-import fanin
+from fanin import Xorshift64Star, position
+from fanin.bench.axes import DISTRIBUTIONS
+from fanin.initializers import parse
 
-Samples = tuple[np.ndarray, np.ndarray]  # as computed, exact
+Array = NDArray[Any]
+Samples = tuple[Array, Array]  # as computed, exact
 
 NAME, SEED = "error", 0
 PI = np.longdouble("3.14159265358979323846264338327950288")
 
 
-def largest_errors(distribution: str, dtype: str) -> dict[str, float]:
-    """Units in the last place by library, where there is more error than that of rounding."""
-    if dtype not in ("float32", "float64") or distribution == "uniform":
+def largest_errors(distribution: str, dtype: str, torch: bool) -> dict[str, float]:
+    """Units in the last place by library, where there is more error than that of rounding.
+
+    Raises
+    ------
+    ImportError
+        SciPy or mpmath is not installed.
+    """
+    if dtype not in ("float32", "float64"):
         return {}
     if distribution == "normal":
-        return {"fanin": _units(*_normals(dtype)), "torch": _units(*_torch_normals(dtype))}
-    return {"fanin": _units(*_truncated_normals(dtype))}
+        units = {"fanin": _units(*_normals(dtype))}
+        return {**units, "torch": _units(*_torch_normals(dtype))} if torch else units
+    if distribution == "truncated_normal":
+        return {"fanin": _units(*_truncated_normals(dtype))}
+    return {}
 
 
-def _units(values: np.ndarray, exact: np.ndarray) -> float:
+def _units(values: Array, exact: Array) -> float:
     smallest = np.spacing(values.dtype.type(0.5))
     unit = np.maximum(np.spacing(np.abs(exact).astype(values.dtype)), smallest)
     return float((np.abs(values.astype(exact.dtype) - exact) / unit).max())
@@ -51,12 +62,15 @@ def _normals(dtype: str, pairs: int = 2**19) -> Samples:
     return _fanin("normal", exact.size, dtype), exact.T.ravel()
 
 
-def _box_muller(log_u: np.ndarray, turns: np.ndarray) -> np.ndarray:
+def _box_muller(log_u: Array, turns: Array) -> Array:
     radius, angle = np.sqrt(-2 * log_u), 2 * PI * turns
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def _truncated_normals(dtype: str) -> Samples:
+    import mpmath
+    import scipy.special
+
     if dtype == "float32":
         count = 2**20
         part = ((_draws(count) >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
@@ -73,13 +87,16 @@ def _truncated_normals(dtype: str) -> Samples:
                     if (part := (int(draw >> np.uint64(12)) + mpmath.mpf(0.5)) / 2**52)
                 ]
             )
-    return _fanin("truncated normal", count, dtype), exact
+    return _fanin("truncated_normal", count, dtype), exact
 
 
 def _torch_normals(dtype: str, count: int = 2**20) -> Samples:
-    def fill(method: str) -> np.ndarray:
-        out = torch.empty(count, dtype=axes.DTYPES[dtype])
-        return getattr(out, method)(generator=torch.Generator().manual_seed(SEED)).numpy()
+    import torch
+
+    def fill(method: str) -> Array:
+        out = torch.empty(count, dtype=getattr(torch, dtype))
+        filled = getattr(out, method)(generator=torch.Generator().manual_seed(SEED))
+        return np.asarray(filled.numpy())
 
     # torch's blocks of 16: eight radii, then eight angles, in place of which come the values.
     uniforms = fill("uniform_").astype(np.longdouble).reshape(-1, 2, 8)
@@ -87,11 +104,13 @@ def _torch_normals(dtype: str, count: int = 2**20) -> Samples:
     return fill("normal_"), exact.swapaxes(0, 1).ravel()
 
 
-def _draws(count: int) -> np.ndarray:
-    generator = fanin.Xorshift64Star(0x9E3779B97F4A7C15)
-    generator.jump(fanin.position(SEED, NAME))
+def _draws(count: int) -> Array:
+    generator = Xorshift64Star(0x9E3779B97F4A7C15)
+    generator.jump(position(SEED, NAME))
     return np.array([generator.next_u64() for _ in range(count)], np.uint64)
 
 
-def _fanin(distribution: str, count: int, dtype: str) -> np.ndarray:
-    return axes.DISTRIBUTIONS[distribution].fill(np.empty(count, dtype), seed=SEED, name=NAME)
+def _fanin(distribution: str, count: int, dtype: str) -> Array:
+    init = parse(DISTRIBUTIONS[distribution])
+    out: Array = init.fill(np.empty(count, dtype), seed=SEED, name=NAME)
+    return out
