@@ -114,7 +114,8 @@ struct Probabilities {
 template <int BITS>
 inline F64 part_of(U64 draw) {
   const U64 magic = splat<U64>(uint64_t{0x433} << 52);  // 2^52 + k
-  return from_bits(shift_right<64 - BITS>(draw) | magic) - splat<F64>(4503599627370495.5);
+  const U64 k = BITS == 32 ? high_word_below(draw, magic) : shift_right<64 - BITS>(draw) | magic;
+  return from_bits(k) - splat<F64>(4503599627370495.5);
 }
 
 template <bool FAR>
@@ -142,7 +143,8 @@ struct TruncatedNormalF32 {
 
 // (x >> 11) * 2^-53
 inline F64 unit_interval(U64 draw) {
-  const U64 high = shift_right<32>(draw) | splat<U64>(uint64_t{0x453} << 52);  // 2^84 + high 2^32
+  // 2^84 + high 2^32
+  const U64 high = high_word_below(draw, splat<U64>(uint64_t{0x453} << 52));
   const U64 low = (draw & splat<U64>(uint64_t{0xFFFFF800})) | splat<U64>(uint64_t{0x433} << 52);
   const F64 integer = (from_bits(high) - splat<F64>(0x1p84 + 0x1p52)) + from_bits(low);
   return integer * splat<F64>(0x1p-64);

@@ -100,6 +100,8 @@ inline U32 min_unsigned(U32 a, U32 b) { return {_mm256_min_epu32(a.v, b.v)}; }
 
 inline F32 fma(F32 a, F32 b, F32 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 inline F64 fma(F64 a, F64 b, F64 c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
+inline F32 fnma(F32 a, F32 b, F32 c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }
+inline F64 fnma(F64 a, F64 b, F64 c) { return {_mm256_fnmadd_pd(a.v, b.v, c.v)}; }
 inline F32 square_root(F32 a) { return {_mm256_sqrt_ps(a.v)}; }
 inline F64 square_root(F64 a) { return {_mm256_sqrt_pd(a.v)}; }
 inline F32 min(F32 a, F32 b) { return {_mm256_min_ps(a.v, b.v)}; }
@@ -143,6 +145,7 @@ inline U32 low_words(U64 a, U64 b) {
 inline U32 high_words(U64 a, U64 b) {
   return {_mm256_blend_epi32(_mm256_srli_epi64(a.v, 32), b.v, 0b10101010)};
 }
+inline U64 high_word_below(U64 a, U64 top) { return shift_right<32>(a) | top; }
 inline U32 high_halves(U32 a, U32 b) {
   return {_mm256_blend_epi16(_mm256_srli_epi32(a.v, 16), b.v, 0b10101010)};
 }

@@ -122,6 +122,13 @@ inline Vector<T, N> fma(const Vector<T, N>& a, const Vector<T, N>& b, const Vect
   for (int i = 0; i < N; ++i) result.v[i] = fanin::fused_multiply_add(a.v[i], b.v[i], c.v[i]);
   return result;
 }
+// c - a b
+template <class T, int N>
+inline Vector<T, N> fnma(const Vector<T, N>& a, const Vector<T, N>& b, const Vector<T, N>& c) {
+  Vector<T, N> result;
+  for (int i = 0; i < N; ++i) result.v[i] = fanin::fused_multiply_add(-a.v[i], b.v[i], c.v[i]);
+  return result;
+}
 template <class T, int N>
 inline Vector<T, N> square_root(const Vector<T, N>& a) {
   return map<T>(a, [](T x) { return ::sqrt(x); });
@@ -187,6 +194,8 @@ inline U32 high_words(const U64& a, const U64& b) {
   return low_words(shift_right<32>(a), shift_right<32>(b));
 }
 // The high halves of 32-bit words, those of a below those of b.
+// The high word of a in the low half, under `top`, whose low half is 0.
+inline U64 high_word_below(const U64& a, const U64& top) { return shift_right<32>(a) | top; }
 inline U32 high_halves(const U32& a, const U32& b) {
   return map<uint32_t>(a, b, [](uint32_t x, uint32_t y) { return (x >> 16) | (y & 0xFFFF0000); });
 }

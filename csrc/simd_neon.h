@@ -97,6 +97,8 @@ inline U32 min_unsigned(U32 a, U32 b) { return {vminq_u32(a.v, b.v)}; }
 
 inline F32 fma(F32 a, F32 b, F32 c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
 inline F64 fma(F64 a, F64 b, F64 c) { return {vfmaq_f64(c.v, a.v, b.v)}; }
+inline F32 fnma(F32 a, F32 b, F32 c) { return {vfmsq_f32(c.v, a.v, b.v)}; }
+inline F64 fnma(F64 a, F64 b, F64 c) { return {vfmsq_f64(c.v, a.v, b.v)}; }
 inline F32 square_root(F32 a) { return {vsqrtq_f32(a.v)}; }
 inline F64 square_root(F64 a) { return {vsqrtq_f64(a.v)}; }
 // By comparison, as on the other instruction sets: of two zeros the second, whatever its sign.
@@ -138,6 +140,7 @@ inline U32 low_words(U64 a, U64 b) {
 inline U32 high_words(U64 a, U64 b) {
   return {vtrn2q_u32(vreinterpretq_u32_u64(a.v), vreinterpretq_u32_u64(b.v))};
 }
+inline U64 high_word_below(U64 a, U64 top) { return shift_right<32>(a) | top; }
 inline U32 high_halves(U32 a, U32 b) { return {vsriq_n_u32(b.v, a.v, 16)}; }  // inserts a >> 16
 template <class Software>
 inline U32 float16_code(F32 a) {

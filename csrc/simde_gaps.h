@@ -36,8 +36,19 @@ inline __m512i gap_cvtepu16_epi32(__m256i a) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
+// The 32-bit words of a in the order of two-bit numbers, where the mask says so.
+inline __m512i gap_mask_shuffle_epi32(__m512i no, __mmask16 mask, __m512i a, int order) {
+  int words[16], shuffled[16];
+  _mm512_storeu_si512(words, a);
+  for (int i = 0; i < 16; ++i) shuffled[i] = words[i / 4 * 4 + ((order >> i % 4 * 2) & 3)];
+  return _mm512_mask_blend_epi32(mask, no, _mm512_loadu_si512(shuffled));
+}
+
 }  // namespace
 
+#define _mm512_mask_shuffle_epi32 gap_mask_shuffle_epi32
+#define _MM_PERM_CCAA 0xA0
+#define _MM_PERM_DDBB 0xF5
 #define _mm512_cvtps_ph gap_cvtps_ph
 #define _mm512_cvtepu16_epi32 gap_cvtepu16_epi32
 #define _mm512_srai_epi32 gap_srai_epi32

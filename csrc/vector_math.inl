@@ -149,8 +149,7 @@ inline F32 normal_quantile(F32 centre, F32 tail) {
   const F32 far = from_bits(bits(fma(splat<F32>(-2.0f), tail, one)) ^ sign);
   const F32 x = select(near, twice, far);  // 2 p - 1
   const F32 four = tail * splat<F32>(4.0f);
-  const F32 four_p_q = select(near, fma(splat<F32>(0.0f) - twice, twice, one),
-                              fma(splat<F32>(0.0f) - four, tail, four));
+  const F32 four_p_q = select(near, fnma(twice, twice, one), fnma(four, tail, four));
   const F32 w = ln<-1, 0>(four_p_q);
   const F32 z =
       x * polynomial(poly::PROBIT_CENTRE_F32, w - splat<F32>(poly::PROBIT_CENTRE_ORIGIN_F32));
@@ -169,7 +168,7 @@ inline F64 normal_quantile(F64 centre, F64 tail) {
   const F64 twice = centre + centre;
   const F64 far = from_bits(bits(fma(splat<F64>(-0x1p-63), tail, one)) ^ sign);
   const F64 x = select(near, twice, far);
-  const F64 near_p_q = fma(splat<F64>(0.0) - twice, twice, one) * splat<F64>(0x1p64);
+  const F64 near_p_q = fnma(twice, twice, one) * splat<F64>(0x1p64);
   const F64 far_p_q = tail * splat<F64>(4.0) * fma(splat<F64>(-0x1p-64), tail, one);
   const F64 w = ln<-1, 64>(select(near, near_p_q, far_p_q));
   const F64 z =
