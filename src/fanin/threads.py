@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from fanin.arguments import integer
@@ -46,7 +48,13 @@ def available_cpus() -> int:
     """CPUs this process may use: its affinity, and at most its control group's quota."""
     has_affinity = hasattr(os, "sched_getaffinity")
     cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return max(1, min([cpus, *(math.ceil(quota) for quota in _cgroup_quotas())]))
+    return max(1, min([cpus, *_whole_quotas(int(time.monotonic()))]))
+
+
+@lru_cache(maxsize=1)
+def _whole_quotas(second: int) -> list[int]:
+    """The control groups' quotas, rounded up, read once a second: a model is thousands of calls."""
+    return [math.ceil(quota) for quota in _cgroup_quotas()]
 
 
 def _cgroup_quotas(root: Path = Path("/")) -> Iterator[float]:

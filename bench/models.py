@@ -1,0 +1,126 @@
+"""Whole models: `from_config` under `fanin.torch.accelerate()`, beside itself without.
+
+`python bench/models.py [MODEL ...]`. Each run is a process of its own; the two take turns, after as
+much memory as the model needs was touched and freed once. The time begins after the imports: the
+model is built on the meta device first, which loads its code and samples nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+
+import report
+
+LARGE = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+}
+LLAMA = {
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+}
+
+MODELS: dict[str, tuple[str, str, str, dict[str, int]]] = {
+    "gpt2-xl": ("CausalLM", "float32", "gpt2", {"n_embd": 1600, "n_layer": 48, "n_head": 25}),
+    "llama-1.1b": ("CausalLM", "bfloat16", "llama", LLAMA),
+    "bert-large": ("MaskedLM", "float32", "bert", LARGE),
+    "vit-large": ("ImageClassification", "float32", "vit", LARGE),
+    "resnet-50": ("ImageClassification", "float32", "resnet", {}),
+    "gpt2": ("CausalLM", "float32", "gpt2", {}),
+    "tiny": ("CausalLM", "float32", "gpt2", {"n_embd": 64, "n_layer": 2, "n_head": 2}),
+}
+"""The task, the dtype, the `model_type`, and the fields that differ from its defaults."""
+
+BARS = ["gpt2-xl", "llama-1.1b", "bert-large", "vit-large", "resnet-50"]
+
+BUILD = """
+import contextlib, json, sys, time
+import torch, transformers
+import fanin.torch
+task, dtype, model_type, fields = json.loads(sys.argv[1])
+config = transformers.AutoConfig.for_model(model_type, **fields)
+def build():
+    auto = getattr(transformers, f"AutoModelFor{task}")
+    return auto.from_config(config, dtype=getattr(torch, dtype))
+with torch.device("meta"):
+    build()
+started = time.perf_counter()
+with fanin.torch.accelerate() if sys.argv[2] == "fanin" else contextlib.nullcontext():
+    model = build()
+seconds = time.perf_counter() - started
+print(json.dumps([seconds, model.num_parameters(), model.get_memory_footprint()]))
+"""
+
+TOUCH = "import numpy, sys; numpy.ones(int(sys.argv[1]), numpy.uint8)"
+
+
+def measure(name: str, rounds: int) -> tuple[dict[str, list[float]], int, int]:
+    """Seconds of each contestant's rounds, and the parameters and bytes of the model."""
+    times: dict[str, list[float]] = {"torch": [], "fanin": []}
+    parameters = num_bytes = 0
+    for turn in range(-1, rounds):
+        for contestant, seconds in times.items():
+            if turn < 0 and contestant == "torch":
+                continue  # the first build of all counts for nothing: it says the size
+            result = _run(BUILD, json.dumps(MODELS[name]), contestant)
+            elapsed, parameters, num_bytes = json.loads(result)
+            if turn >= 0:
+                seconds.append(elapsed)
+                print(f"{name}, {contestant}: {elapsed:.2f} s", file=sys.stderr)
+        if turn < 0:
+            _run(TOUCH, str(int(1.1 * num_bytes)))
+    return times, parameters, num_bytes
+
+
+def _run(*arguments: str) -> str:
+    result = subprocess.run([sys.executable, "-c", *arguments], stdout=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        raise SystemExit(f"{sys.executable} -c ... {' '.join(arguments[1:])} failed")
+    return result.stdout
+
+
+def row(name: str, times: dict[str, list[float]], parameters: int, num_bytes: int) -> str:
+    """Return a row of the table: medians, and their ratio."""
+    plain, accelerated = (statistics.median(times[contestant]) for contestant in times)
+    return (
+        f"| {name}, {MODELS[name][1]} | {parameters / 1e6:,.0f} M | {num_bytes / 1e9:.2f}"
+        f" | {plain:.2f} | {accelerated:.2f} | {plain / accelerated:.1f} |"
+    )
+
+
+def main() -> None:
+    """Run the models and print the table; with --write put it into the README."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=BARS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.models) - MODELS.keys():
+        parser.error(f"unknown models {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    command = f"python bench/models.py --rounds {arguments.rounds}"
+    lines = [
+        "| `from_config` | parameters | GB | torch, s | fanin, s | times as fast |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [row(name, *measure(name, arguments.rounds)) for name in arguments.models]
+    lines += [
+        "",
+        f"Median of {arguments.rounds} rounds, in turn, each in a process of its own."
+        f" {report.machine('torch', 'transformers')}. To repeat: `{command}`.",
+    ]
+    print("\n".join(lines))
+    if arguments.write:
+        report.write("from_config", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
