@@ -287,6 +287,8 @@ inline void pass(const Transform& transform, Generator& generator, U64 (&rows)[L
     transpose(rows);
   } else if constexpr (Transform::VALUES_PER_DRAW * Output::BITS == 64) {
     F32 even[LANES / 2], odd[LANES / 2];
+    // Eight lanes: unrolled, the compiler would start them all at once, and spill.
+#pragma GCC unroll(LANES == 8 ? 1 : 2)
     for (int i = 0; i < LANES / 2; ++i) {
       const U64 a = generator.next(), b = generator.next();
       transform.pair(high_words(a, b), low_words(a, b), even[i], odd[i]);
