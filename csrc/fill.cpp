@@ -28,6 +28,12 @@ constexpr uint64_t ROWS_WORTH_A_TABLE = 64;
 
 constexpr uint64_t HUGE_PAGES_FROM = uint64_t{1} << 22;  // bytes, as NumPy
 
+// Memory that was in use, of at least this size, is written past the cache: it would not stay
+// there, and a plain store first reads the line it overwrites. Measured with AVX-512 on 2 cores:
+// normals 1.25 times as fast, uniforms 1.5 times. Untouched memory is not: the kernel has just
+// zeroed it, and so has its lines in the cache.
+constexpr uint64_t STREAM_FROM = uint64_t{1} << 25;  // bytes
+
 constexpr uint64_t STRIDED_ELEMENTS = uint64_t{1} << 14;
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -165,6 +171,22 @@ void Fill::fill_constant(Place row, uint64_t columns) const {
 
 // Neighbouring elements in neighbouring memory: the lanes are neighbouring parts of the run.
 void Fill::fill_run(Place place, uint64_t columns) const {
+  const uint64_t head = stream_ ? columns_to_line(place.out) : 0;
+  if (0 < head && head < columns) {
+    fill_lanes(place, head);
+    place.element += head;
+    place.out += head * item_size(sampler_.dtype());
+    columns -= head;
+  }
+  fill_lanes(place, columns);
+}
+
+uint64_t Fill::columns_to_line(const char* out) const {
+  const uint64_t past = reinterpret_cast<uintptr_t>(out) % CACHE_LINE;
+  return past == 0 ? 0 : (CACHE_LINE - past) / item_size(sampler_.dtype());
+}
+
+void Fill::fill_lanes(Place place, uint64_t columns) const {
   const Kernel kernel = kernel_of(sampler_);
   const int lane_count = kernels().lanes;
   const size_t item = item_size(sampler_.dtype());
@@ -181,6 +203,7 @@ void Fill::fill_run(Place place, uint64_t columns) const {
     const uint64_t bytes = lane_bytes(wide ? WIDE_LANE : NARROW_LANE);
     const Jump& jump = lane_jump(wide ? WIDE_LANE : NARROW_LANE);
     Lanes lanes = {};
+    lanes.stream = stream_ && reinterpret_cast<uintptr_t>(origin) % CACHE_LINE == 0;
     for (int lane = 0; lane < lane_count && left > 0; ++lane) {
       lanes.state[lane] = state;
       lanes.origin[lane] = origin;
@@ -257,8 +280,13 @@ void Fill::scatter(const char* from, char* to, uint64_t columns) const {
 
 void fill(const Sampler& sampler, uint64_t position, const Region& region, char* out, int threads,
           const Poll& poll) {
-  const Fill fill(sampler, position, region, out);
-  if (fill.contiguous_bytes() >= HUGE_PAGES_FROM) advise_huge_pages(out, fill.contiguous_bytes());
+  Fill fill(sampler, position, region, out);
+  const uint64_t bytes = fill.contiguous_bytes();
+  if (bytes >= HUGE_PAGES_FROM && untouched(out, bytes)) {
+    advise_huge_pages(out, bytes);
+  } else if (bytes >= STREAM_FROM) {
+    fill.stream();
+  }
   for_each_block(fill.blocks(), threads, [&fill](uint64_t block) { fill.fill_block(block); }, poll);
 }
 

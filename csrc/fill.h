@@ -29,6 +29,8 @@ class Fill {
   uint64_t blocks() const { return blocks_; }
   // The size of the destination if it is one piece of memory, else 0.
   uint64_t contiguous_bytes() const;
+  // From now on, stores go past the cache where they can.
+  void stream() { stream_ = true; }
   // Safe from several threads at once.
   void fill_block(uint64_t block) const;
 
@@ -53,6 +55,8 @@ class Fill {
   Unit unit_of(uint64_t element) const;
   void fill_constant(Place row, uint64_t columns) const;
   void fill_run(Place place, uint64_t columns) const;
+  void fill_lanes(Place place, uint64_t columns) const;
+  uint64_t columns_to_line(const char* out) const;
   void fill_strided(Place place, uint64_t columns) const;
   void fill_short_rows(Place place, uint64_t rows) const;
   void scatter(const char* from, char* to, uint64_t columns) const;
@@ -64,6 +68,7 @@ class Fill {
   Axis rows_, columns_;
   uint64_t rows_a_block_, columns_a_block_, row_blocks_, column_blocks_, blocks_;
   bool short_rows_;
+  bool stream_ = false;
   std::unique_ptr<Jump> next_rows_;  // from each lane's row to its next
 };
 

@@ -45,7 +45,11 @@ struct Lanes {
   char* origin[MAX_LANES];
   size_t begin[MAX_LANES];
   size_t end[MAX_LANES];  // 0: an idle lane
+  // Whole lines are stored past the cache: each origin begins a cache line.
+  bool stream;
 };
+
+inline constexpr size_t CACHE_LINE = 64;  // bytes
 
 using Kernel = void (*)(const Parameters&, const Lanes&);
 

@@ -9,7 +9,9 @@
 // CHAINS groups of lanes run in one loop: a group's step waits 6 operations for its own result.
 //
 // Tried, and no help with AVX2: two vectors side by side through every operation. Sixteen registers
-// do not hold them, and the spills cost more than the shorter waits gain.
+// do not hold them, and the spills cost more than the shorter waits gain. Nor stores past the
+// cache: half a line at a time they take twice the time, and a line at a time, from two passes, no
+// less.
 
 namespace {
 
@@ -332,6 +334,7 @@ void sample(const Parameters& parameters, const Lanes& lanes) {
   }
   for (size_t offset = 0, bytes; offset < end; offset += bytes) {
     const bool whole = offset >= whole_begin && offset + VECTOR_BYTES <= whole_end;
+    const bool streamed = STREAMS && whole && lanes.stream;
     bytes = whole ? (whole_end - offset) / VECTOR_BYTES * VECTOR_BYTES : VECTOR_BYTES;
     // Destinations of the vectors: the lanes themselves, or a buffer to cut them from.
     char buffer[CHAINS * LANES * VECTOR_BYTES];
@@ -343,11 +346,16 @@ void sample(const Parameters& parameters, const Lanes& lanes) {
       for (int chain = 0; chain < CHAINS; ++chain) {
         U64 rows[LANES];
         pass<Output>(transform, generators[chain], rows);
-        for (int i = 0; i < LANES; ++i) store(out[chain * LANES + i] + at, rows[i]);
+        if (streamed) {
+          for (int i = 0; i < LANES; ++i) stream(out[chain * LANES + i] + at, rows[i]);
+        } else {
+          for (int i = 0; i < LANES; ++i) store(out[chain * LANES + i] + at, rows[i]);
+        }
       }
     }
     if (!whole) store_edges(lanes, offset, buffer);
   }
+  if (STREAMS && lanes.stream) stream_fence();
 }
 
 // Values that were computed in float32, in a narrower dtype.

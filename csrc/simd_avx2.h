@@ -57,6 +57,9 @@ inline F64 load(const double* p) { return {_mm256_loadu_pd(p)}; }
 inline void store(void* p, U64 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), a.v); }
 inline void store(float* p, F32 a) { _mm256_storeu_ps(p, a.v); }
 inline void store(double* p, F64 a) { _mm256_storeu_pd(p, a.v); }
+constexpr bool STREAMS = false;  // see kernels.inl
+inline void stream(void* p, U64 a) { store(p, a); }
+inline void stream_fence() {}
 
 inline U64 operator^(U64 a, U64 b) { return {_mm256_xor_si256(a.v, b.v)}; }
 inline U64 operator&(U64 a, U64 b) { return {_mm256_and_si256(a.v, b.v)}; }

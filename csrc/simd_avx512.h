@@ -68,6 +68,10 @@ inline F64 load(const double* p) { return {_mm512_loadu_pd(p)}; }
 inline void store(void* p, U64 a) { _mm512_storeu_si512(p, a.v); }
 inline void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
 inline void store(double* p, F64 a) { _mm512_storeu_pd(p, a.v); }
+// Past the cache: a vector is a whole line.
+constexpr bool STREAMS = true;
+inline void stream(void* p, U64 a) { _mm512_stream_si512(static_cast<__m512i*>(p), a.v); }
+inline void stream_fence() { _mm_sfence(); }
 
 inline U64 operator^(U64 a, U64 b) { return {_mm512_xor_si512(a.v, b.v)}; }
 inline U64 operator&(U64 a, U64 b) { return {_mm512_and_si512(a.v, b.v)}; }

@@ -76,6 +76,9 @@ inline F64 load(const double* p) {
 inline void store(void* p, const U64& a) { memcpy(p, &a, sizeof a); }
 inline void store(float* p, const F32& a) { memcpy(p, &a, sizeof a); }
 inline void store(double* p, const F64& a) { memcpy(p, &a, sizeof a); }
+constexpr bool STREAMS = false;
+inline void stream(void* p, const U64& a) { store(p, a); }
+inline void stream_fence() {}
 
 #define FANIN_OPERATOR(V, T, OP)                          \
   inline V operator OP(const V& a, const V& b) {          \

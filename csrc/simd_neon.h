@@ -54,6 +54,10 @@ inline F64 load(const double* p) { return {vld1q_f64(p)}; }
 inline void store(void* p, U64 a) { vst1q_u8(static_cast<uint8_t*>(p), vreinterpretq_u8_u64(a.v)); }
 inline void store(float* p, F32 a) { vst1q_f32(p, a.v); }
 inline void store(double* p, F64 a) { vst1q_f64(p, a.v); }
+// There is no intrinsic for Arm's stores past the cache.
+constexpr bool STREAMS = false;
+inline void stream(void* p, U64 a) { store(p, a); }
+inline void stream_fence() {}
 
 inline U64 operator^(U64 a, U64 b) { return {veorq_u64(a.v, b.v)}; }
 inline U64 operator&(U64 a, U64 b) { return {vandq_u64(a.v, b.v)}; }

@@ -44,11 +44,18 @@ inline __m512i gap_mask_shuffle_epi32(__m512i no, __mmask16 mask, __m512i a, int
   return _mm512_mask_blend_epi32(mask, no, _mm512_loadu_si512(shuffled));
 }
 
+inline void gap_stream_si512(__m512i* p, __m512i a) {
+  __m256i* const halves = reinterpret_cast<__m256i*>(p);
+  _mm256_stream_si256(halves, _mm512_castsi512_si256(a));
+  _mm256_stream_si256(halves + 1, _mm512_extracti64x4_epi64(a, 1));
+}
+
 }  // namespace
 
 #define _mm512_mask_shuffle_epi32 gap_mask_shuffle_epi32
 #define _MM_PERM_CCAA 0xA0
 #define _MM_PERM_DDBB 0xF5
+#define _mm512_stream_si512 gap_stream_si512
 #define _mm512_cvtps_ph gap_cvtps_ph
 #define _mm512_cvtepu16_epi32 gap_cvtepu16_epi32
 #define _mm512_srai_epi32 gap_srai_epi32

@@ -135,6 +135,24 @@ def test_strides(case):
         assert fills.sha256(out) == HASHES[fills.key(*case)], kind
 
 
+@pytest.mark.parametrize("dtype", ITEMSIZE)
+@pytest.mark.parametrize("initializer", ["uniform", "normal"])
+def test_large_memory_in_use(initializer, dtype):
+    """It is written past the cache, from a whole line on; a part of it is not."""
+    item = ITEMSIZE[dtype]
+    count = 2**25 // item + 1001
+    memory = np.full((count + 64) * item, 0xA5, np.uint8).view(numpy_dtype(dtype))
+    begins_a_line = -memory.ctypes.data % 64 // item
+    for shift in (begins_a_line, begins_a_line + 1, begins_a_line + 8):
+        out = fills.fill(initializer, memory[shift : shift + count])
+        for start, stop in ((0, 5000), (count // 2, count // 2 + 5000), (count - 5000, count)):
+            part = np.empty(stop - start, out.dtype)
+            fills.fill(initializer, part, shape=count, region=(slice(start, stop),))
+            assert out[start:stop].tobytes() == part.tobytes(), shift
+    assert fills.sha256(out[: fills.COUNT]) == HASHES[fills.key(initializer, dtype)]
+    assert (memory[shift + count :].view(np.uint8) == 0xA5).all()
+
+
 def test_forked_children():
     fills.sample("normal", "float32")  # threads have been started and joined before the fork
     context = multiprocessing.get_context("fork")

@@ -3,7 +3,8 @@
 //   fills DISTRIBUTION DTYPE POSITION THREADS
 //
 // The parameters are those of tests/fills.py. FANIN_SIMD chooses the instruction set. The first
-// half is filled in one piece, the second in short rows, cut at odd places.
+// half is filled in one piece, past the cache where there are such stores, the second in short
+// rows, cut at odd places.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,7 +60,10 @@ int main(int argc, char** argv) {
                                {row_end - row, column_end - column},
                                {static_cast<int64_t>(columns) * item, item}};
     char* const origin = memory.data() + (row * columns + column) * item;
-    fanin::fill(sampler, position, region, origin, threads, nullptr);
+    fanin::Fill fill(sampler, position, region, origin);
+    if (row == 0) fill.stream();
+    fanin::for_each_block(
+        fill.blocks(), threads, [&](uint64_t block) { fill.fill_block(block); }, nullptr);
   };
   fill(0, rows / 2, 0, columns);
   const uint64_t cuts[] = {0, 35, 512, 1021, columns};
