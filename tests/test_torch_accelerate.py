@@ -28,6 +28,7 @@ FUNCTIONS = {
     "xavier_normal_": (2.0,),
     "kaiming_uniform_": (0.5, "fan_out"),
     "kaiming_normal_": (0.5, "fan_out"),
+    "orthogonal_": (2.0,),
     "sparse_": (0.4,),
 }
 BEFORE = {name: getattr(nn.init, name) for name in FUNCTIONS}

@@ -27,6 +27,7 @@ RANDOM = {
     "xavier_normal_": (2.0,),
     "kaiming_uniform_": (0.5, "fan_out"),
     "kaiming_normal_": (0.5, "fan_out"),
+    "orthogonal_": (2.0,),
     "sparse_": (0.4,),
 }
 """The functions that sample, with arguments."""
@@ -111,7 +112,7 @@ def test_autograd_sees_the_change(name):
         loss.backward()
 
 
-@pytest.mark.parametrize("text", ["normal", "uniform", "he_normal", "sparse(sparsity=0.5)"])
+@pytest.mark.parametrize("text", ["normal", "uniform", "he_normal", "orthogonal"])
 @pytest.mark.parametrize("block", [1, 5, 24, 100])
 def test_other_devices_get_the_same_values(monkeypatch, text, block):
     monkeypatch.setattr(sampling, "_BLOCK", block)
@@ -208,6 +209,17 @@ def test_laws(name, shape):
         sample = getattr(init, name)(torch.empty(shape), *RANDOM[name]).flatten().numpy()
         assert scipy.stats.kstest(sample, law.cdf).pvalue > 1e-3
         assert abs(sample.std() / law.std() - 1) < 0.02
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
+@pytest.mark.parametrize("shape", [(20, 30), (30, 20), (16, 3, 2, 5), (1, 7)])
+def test_orthogonal(shape, dtype):
+    weight = fanin.torch.orthogonal_(torch.empty(shape, dtype=dtype), gain=2)
+    matrix = weight.double().flatten(1)
+    if matrix.shape[0] > matrix.shape[1]:
+        matrix = matrix.T
+    accuracy = 1e-6 if dtype.itemsize > 2 else 16 * torch.finfo(dtype).eps
+    assert torch.allclose(matrix @ matrix.T, 4 * torch.eye(len(matrix)).double(), atol=accuracy)
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.1, 0.25, 1.0])
@@ -335,6 +347,7 @@ BAD_ARGUMENTS = [
     ("trunc_normal_", {"a": 1.0, "b": 0.0}, "a must be below b, got a=1.0, b=0.0"),
     ("trunc_normal_", {"a": 50.0, "b": 60.0}, "37"),
     ("xavier_normal_", {"gain": -1.0}, "gain must be finite and at least 0, got -1.0"),
+    ("orthogonal_", {"gain": -1}, "gain must be finite and at least 0, got -1.0"),
     ("sparse_", {"sparsity": 1.5}, "sparsity must be from 0 to 1, got 1.5"),
     ("kaiming_normal_", {"mode": "fan_avg"}, "unknown mode 'fan_avg'.*fan_in, fan_out"),
     ("kaiming_normal_", {"nonlinearity": "gelu"}, "Unsupported nonlinearity gelu"),
@@ -360,9 +373,12 @@ def test_fans_need_two_axes(name, shape):
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (3, 3, 3)])
-def test_sparse_needs_two_axes(shape):
+def test_matrices_need_two_axes(shape):
     with pytest.raises(ValueError, match="tensor must have 2 axes, got shape"):
         fanin.torch.sparse_(torch.empty(shape), 0.5)
+    if len(shape) < 2:
+        with pytest.raises(ValueError, match="tensor must have 2 axes or more, got shape"):
+            fanin.torch.orthogonal_(torch.empty(shape))
 
 
 def inference_tensor():

@@ -19,7 +19,7 @@ from torch.nn import Parameter, init
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext
 
-from fanin.initializers import Initializer, Normal, Sparse
+from fanin.initializers import Initializer, Normal, Orthogonal, Sparse
 from fanin.torch.init.distributions import truncated_law, uniform_law
 from fanin.torch.sampling import FLOATS, is_foreign, sample, shares_elements
 
@@ -71,12 +71,17 @@ def _truncated_law(tensor: Any, mean: float, std: float, a: float, b: float) -> 
     return truncated_law(mean, std, a, b) if a - 2 * std <= mean <= b + 2 * std else None
 
 
+def _orthogonal_law(tensor: Any, gain: float) -> Initializer | None:
+    return Orthogonal(gain) if tensor.dim() >= 2 else None
+
+
 def _sparse_law(tensor: Any, sparsity: float, std: float) -> Initializer | None:
     return Sparse(sparsity, std) if tensor.dim() == 2 else None
 
 
 _LAWS: dict[str, Callable[..., Initializer | None]] = {
     "trunc_normal_": _truncated_law,
+    "orthogonal_": _orthogonal_law,
     "sparse_": _sparse_law,
 }
 
@@ -89,6 +94,12 @@ def _trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, gen
     from fanin.torch.replacements import function
 
     return function("trunc_normal_", tensor, (mean, std, a, b), generator)
+
+
+def _orthogonal_(tensor: Any, gain: float, generator: Any) -> Any:
+    from fanin.torch.replacements import function
+
+    return function("orthogonal_", tensor, (gain,), generator)
 
 
 def _sparse_(tensor: Any, sparsity: float, std: float, generator: Any) -> Any:
@@ -110,6 +121,7 @@ ORIGINALS: dict[str, FunctionType] = {
 
 CODES: dict[str, CodeType] = {
     "trunc_normal_": _trunc_normal_.__code__,
+    "orthogonal_": _orthogonal_.__code__,
     "sparse_": _sparse_.__code__,
 }
 """The code that they are given."""

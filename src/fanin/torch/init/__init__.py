@@ -29,13 +29,11 @@ from torch.nn.init import (
     eye,
     eye_,
     ones_,
-    orthogonal,
-    orthogonal_,
     zeros_,
 )
 
 from fanin.torch.init.distributions import normal_, trunc_normal_, uniform_
-from fanin.torch.init.matrices import sparse_
+from fanin.torch.init.matrices import orthogonal_, sparse_
 from fanin.torch.init.scaling import (
     kaiming_normal_,
     kaiming_uniform_,
@@ -92,4 +90,5 @@ xavier_uniform = _deprecated(xavier_uniform_)
 xavier_normal = _deprecated(xavier_normal_)
 kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)

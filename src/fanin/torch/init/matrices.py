@@ -1,12 +1,51 @@
-"""`sparse_` and `orthogonal_`: matrices as a whole."""
+"""`orthogonal_` and `sparse_`: matrices as a whole."""
 
 from __future__ import annotations
 
 from torch import Generator, Tensor
 from torch.nn import init
 
-from fanin.initializers import Sparse
+from fanin.initializers import Orthogonal, Sparse
 from fanin.torch.sampling import is_foreign, sample
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Fill with a matrix of orthonormal rows, or columns where there are more rows, times `gain`.
+
+    Uniform among all such matrices; sampled in any float dtype, without a decomposition. Saxe et
+    al. (2014).
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Of 2 axes or more: the first are the rows, all others together the columns.
+    gain : float, default 1
+        At least 0.
+    generator : torch.Generator, optional
+
+    Returns
+    -------
+    torch.Tensor
+        The tensor.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        As in `uniform_`; also where the tensor has fewer than 2 axes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import fanin.torch
+    >>> weight = fanin.torch.orthogonal_(torch.empty(3, 5))
+    >>> torch.allclose(weight @ weight.T, torch.eye(3), atol=1e-6)
+    True
+    """
+    if is_foreign(tensor):
+        return init.orthogonal_(tensor, gain, generator)
+    if tensor.dim() < 2:
+        raise ValueError(f"tensor must have 2 axes or more, got shape {tuple(tensor.shape)}")
+    return sample(tensor, Orthogonal(gain), generator)
 
 
 def sparse_(
