@@ -159,14 +159,16 @@ void Fill::fill_constant(Place row, uint64_t columns) const {
     }
     return;
   }
-  char pattern[512];
+  // A copy of known size is four stores in line; a call for each 512 bytes took 1.6 times as long
+  // where memory does not hold it up. Stores past the caches are twice as fast in warm memory from
+  // 64 MB on, and half as fast everywhere else, fresh memory included.
+  char pattern[64];
   for (size_t i = 0; i < sizeof pattern; i += item) memcpy(pattern + i, sampler_.pattern(), item);
-  for (uint64_t left = columns * item; left > 0;) {
-    const size_t size = std::min<uint64_t>(left, sizeof pattern);
-    memcpy(row.out, pattern, size);
-    row.out += size;
-    left -= size;
+  uint64_t left = columns * item;
+  for (; left >= sizeof pattern; left -= sizeof pattern, row.out += sizeof pattern) {
+    memcpy(row.out, pattern, sizeof pattern);
   }
+  memcpy(row.out, pattern, left);
 }
 
 // Neighbouring elements in neighbouring memory: the lanes are neighbouring parts of the run.
