@@ -13,7 +13,8 @@ import statistics
 import subprocess
 import sys
 
-import report
+import readme
+from fanin.bench import machine
 
 LARGE = {
     "hidden_size": 1024,
@@ -98,7 +99,7 @@ def row(name: str, times: dict[str, list[float]], parameters: int, num_bytes: in
 
 
 def main() -> None:
-    """Run the models and print the table; with --write put it into the README."""
+    """Run the models and print the table; with --write put it into docs/speed.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", metavar="MODEL", default=BARS)
     parser.add_argument("--rounds", type=int, default=3)
@@ -106,7 +107,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.models) - MODELS.keys():
         parser.error(f"unknown models {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    command = f"python bench/models.py --rounds {arguments.rounds}"
+    command = f"python bench/models.py --rounds {arguments.rounds} --write"
     lines = [
         "| `from_config` | parameters | GB | torch, s | fanin, s | times as fast |",
         "|---|---:|---:|---:|---:|---:|",
@@ -115,11 +116,11 @@ def main() -> None:
     lines += [
         "",
         f"Median of {arguments.rounds} rounds, in turn, each in a process of its own."
-        f" {report.machine('torch', 'transformers')}. To repeat: `{command}`.",
+        f" {machine.sentence(machine.facts(['torch', 'transformers']))}. To repeat: `{command}`.",
     ]
     print("\n".join(lines))
     if arguments.write:
-        report.write("from_config", "\n".join(lines))
+        readme.write(readme.ROOT / "docs" / "speed.md", "from_config", "\n".join(lines))
 
 
 if __name__ == "__main__":

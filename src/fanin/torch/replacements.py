@@ -21,11 +21,11 @@ from torch.utils._device import DeviceContext
 
 from fanin.initializers import Initializer, Normal, Orthogonal, Sparse
 from fanin.torch.init.distributions import truncated_law, uniform_law
-from fanin.torch.sampling import FLOATS, is_foreign, sample, shares_elements
+from fanin.torch.sampling import FLOATS, is_foreign, sample_checked, shares_elements
 
 METHODS: dict[str, tuple[tuple[str, str], Callable[[float, float], Initializer]]] = {
-    "normal_": (("mean", "std"), Normal),
-    "uniform_": (("from", "to"), uniform_law),
+    "normal_": (("mean", "std"), functools.lru_cache(Normal)),
+    "uniform_": (("from", "to"), functools.lru_cache(uniform_law)),
 }
 """The methods of `torch.Tensor`: their parameters, 0 and 1 by default, and the law of these."""
 
@@ -46,7 +46,7 @@ def method(
         accepted = not rest and len(args) <= 2 and kwargs.keys().isdisjoint(parameters[: len(args)])
         if accepted and _is_sampled(self, *numbers) and not _is_recorded(self):
             try:
-                return sample(self, law(*numbers), generator)
+                return sample_checked(self, law(*numbers), generator)
             except ValueError:  # nothing is written yet: torch's own error, or its own way
                 pass
         return original(self, *args, **kwargs)
@@ -60,7 +60,7 @@ def function(name: str, tensor: Any, numbers: tuple[Any, ...], generator: Any) -
         try:
             law = _LAWS[name](tensor, *numbers)
             if law is not None:
-                return sample(tensor, law, generator)
+                return sample_checked(tensor, law, generator)
         except ValueError:
             pass
     return ORIGINALS[name](tensor, *numbers, generator)

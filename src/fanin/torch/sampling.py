@@ -39,6 +39,13 @@ def sample(tensor: Tensor, initializer: Initializer, generator: Generator | None
         It is an inference tensor, outside of `torch.inference_mode()`.
     """
     check(tensor)
+    return sample_checked(tensor, initializer, generator)
+
+
+def sample_checked(
+    tensor: Tensor, initializer: Initializer, generator: Generator | None = None
+) -> Tensor:
+    """As `sample`, of a tensor that `check` has passed."""
     if tensor.is_meta or tensor.numel() == 0:
         return tensor
     seed = draw_seed(generator)
