@@ -381,6 +381,19 @@ def test_matrices_need_two_axes(shape):
             fanin.torch.orthogonal_(torch.empty(shape))
 
 
+@pytest.mark.parametrize("name", RANDOM)
+def test_placeholders_of_sharded_weights(name):
+    tensor = torch.nn.Parameter(torch.empty(0))
+    tensor.ds_shape = torch.Size([30, 20])
+    with pytest.raises(ValueError, match="placeholder: DeepSpeed has sharded its 600 elements"):
+        call(name, tensor)
+
+
+def test_a_parameter_without_a_shape():
+    with pytest.raises(ValueError, match="uninitialized parameter"):
+        fanin.torch.normal_(torch.nn.LazyLinear(3).weight)
+
+
 def inference_tensor():
     with torch.inference_mode():
         return torch.zeros(3, 3)

@@ -10,6 +10,7 @@ tensor under `vmap` or a `DTensor` looks like memory that it is not.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,6 +102,11 @@ def check(tensor: Any) -> None:
     if tensor.dtype not in FLOATS:
         dtype = str(tensor.dtype).removeprefix("torch.")
         raise ValueError(f"tensor must have one of the dtypes {', '.join(ITEMSIZE)}, got {dtype}")
+    if tensor.numel() == 0 and (whole := math.prod(getattr(tensor, "ds_shape", (0,)))) > 0:
+        raise ValueError(
+            f"tensor is an empty placeholder: DeepSpeed has sharded its {whole} elements; fill it"
+            " within deepspeed.zero.GatheredParameters"
+        )
     if tensor.is_inference() and not torch.is_inference_mode_enabled():
         raise RuntimeError("tensor is an inference tensor: fill it within torch.inference_mode()")
     if tensor.layout is torch.strided and shares_elements(tensor):

@@ -6,7 +6,7 @@ from torch import Generator, Tensor
 from torch.nn import init
 
 from fanin.initializers import Orthogonal, Sparse
-from fanin.torch.sampling import is_foreign, sample
+from fanin.torch.sampling import check, is_foreign, sample_checked
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
@@ -43,9 +43,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     """
     if is_foreign(tensor):
         return init.orthogonal_(tensor, gain, generator)
+    check(tensor)
     if tensor.dim() < 2:
         raise ValueError(f"tensor must have 2 axes or more, got shape {tuple(tensor.shape)}")
-    return sample(tensor, Orthogonal(gain), generator)
+    return sample_checked(tensor, Orthogonal(gain), generator)
 
 
 def sparse_(
@@ -82,6 +83,7 @@ def sparse_(
     """
     if is_foreign(tensor):
         return init.sparse_(tensor, sparsity, std, generator)
+    check(tensor)
     if tensor.dim() != 2:
         raise ValueError(f"tensor must have 2 axes, got shape {tuple(tensor.shape)}")
-    return sample(tensor, Sparse(sparsity, std), generator)
+    return sample_checked(tensor, Sparse(sparsity, std), generator)

@@ -11,7 +11,7 @@ from torch.nn import init
 
 from fanin.arguments import choice, nonnegative
 from fanin.initializers import Initializer, table
-from fanin.torch.sampling import is_foreign, sample
+from fanin.torch.sampling import check, is_foreign, sample_checked
 
 
 def xavier_uniform_(
@@ -178,11 +178,12 @@ def kaiming_normal_(
 
 
 def _sample_scaled(tensor: Tensor, initializer: Initializer, generator: Generator | None) -> Tensor:
+    check(tensor)
     if tensor.dim() < 2:
         raise ValueError(
             f"tensor must have 2 axes or more, as it has fans; got shape {tuple(tensor.shape)}"
         )
-    return sample(tensor, initializer, generator)
+    return sample_checked(tensor, initializer, generator)
 
 
 def _sample_kaiming(
@@ -193,6 +194,7 @@ def _sample_kaiming(
     nonlinearity: Any,
     generator: Generator | None,
 ) -> Tensor:
+    check(tensor)
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=3)
         return tensor
