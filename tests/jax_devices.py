@@ -11,11 +11,11 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import fanin.jax
-from fanin.jax import parameters
-from flax_models import FlaxModel, sha256
+from fanin.jax import sampling
+from flax_models import abstract_variables, sha256
 
 P = PartitionSpec
-TREE = jax.eval_shape(FlaxModel().init, jax.random.key(0), jnp.zeros((2, 4), int))["params"]
+TREE = abstract_variables()["params"]
 
 
 def by_largest_axis(mesh):
@@ -54,13 +54,13 @@ def whole_models():
 
 def elements_of_each_device():
     """Elements sampled for one sharded leaf, and for one that two of four devices share."""
-    sizes, original = [], parameters.empty
+    sizes, original = [], sampling.empty
 
     def spy(shape, dtype):
         sizes.append(int(np.prod(shape)))
         return original(shape, dtype)
 
-    parameters.empty = spy
+    sampling.empty = spy
     try:
         leaf = {"kernel": jax.ShapeDtypeStruct((64, 48), jnp.float32)}
         mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
@@ -71,7 +71,7 @@ def elements_of_each_device():
             result[name] = list(sizes)
         return result
     finally:
-        parameters.empty = original
+        sampling.empty = original
 
 
 def out_shardings():

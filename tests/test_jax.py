@@ -23,7 +23,7 @@ NAMES = [
     *("zeros", "ones", "constant", "uniform", "normal", "truncated_normal", "variance_scaling"),
     *("glorot_uniform", "glorot_normal", "xavier_uniform", "xavier_normal"),
     *("he_uniform", "he_normal", "kaiming_uniform", "kaiming_normal"),
-    *("lecun_uniform", "lecun_normal"),
+    *("lecun_uniform", "lecun_normal", "orthogonal", "delta_orthogonal"),
 ]
 SCALED = ["glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform"]
 SCALED += ["lecun_normal"]
@@ -48,7 +48,7 @@ def test_signatures_are_those_of_jax(name):
 
 def test_every_initializer_of_jax_is_there():
     theirs = {name for name in vars(jax.nn.initializers) if name[0].islower()}
-    assert theirs - {"orthogonal", "delta_orthogonal"} <= set(NAMES) <= set(fanin.jax.__all__)
+    assert theirs <= set(NAMES) <= set(fanin.jax.__all__)
 
 
 def scaling(mode, distribution, **axes):
@@ -97,6 +97,44 @@ def test_the_comparison_sees_what_it_should():
         assert stats.ks_2samp(np.ravel(wrong), np.ravel(theirs)).pvalue < 1e-4
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "layout"),
+    [((40, 300), -1, "io"), ((300, 40), 1, "io"), ((5, 60, 40), 1, "ioi"), ((7, 8), 0, "oi")],
+)
+def test_orthogonal(shape, axis, layout):
+    weight = fanin.jax.orthogonal(2.0, axis)(KEY, shape)
+    assert weight.shape == jax.nn.initializers.orthogonal(2.0, axis)(KEY, shape).shape
+    matrix = np.moveaxis(np.asarray(weight), axis, -1).reshape(-1, shape[axis])
+    gram = matrix @ matrix.T if len(matrix) < len(matrix.T) else matrix.T @ matrix
+    np.testing.assert_allclose(gram, 4.0 * np.eye(len(gram)), atol=1e-5)
+    expected = fanin.orthogonal(shape, gain=2.0, layout=layout, seed=7)
+    np.testing.assert_array_equal(weight, expected)
+
+
+def test_orthogonal_is_haar_as_in_jax():
+    """The law of a corner, over many keys: signs are not fixed, and it is as far from 0."""
+    keys = jax.random.split(KEY, 1500)
+    ours, theirs = (
+        np.asarray(jax.vmap(lambda key, init=init: init(key, (3, 4)))(keys))
+        for init in (fanin.jax.orthogonal(), jax.nn.initializers.orthogonal())
+    )
+    for row, column in ((0, 0), (2, 3), (1, 2)):
+        pair = ours[:, row, column], theirs[:, row, column]
+        assert stats.ks_2samp(*pair).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 6), (3, 4, 5, 6), (2, 3, 4, 5, 5)])
+def test_delta_orthogonal(shape):
+    ours, theirs = (
+        np.asarray(init.delta_orthogonal(2.0)(KEY, shape))
+        for init in (fanin.jax, jax.nn.initializers)
+    )
+    np.testing.assert_array_equal(ours != 0, theirs != 0)
+    middle = tuple((size - 1) // 2 for size in shape[:-2])
+    gram = ours[middle] @ ours[middle].T
+    np.testing.assert_allclose(gram, 4.0 * np.eye(len(gram)), atol=1e-5)
+
+
 @pytest.mark.parametrize("name", SCALED)
 def test_bits_are_those_of_the_seed_in_the_key(name):
     truncated = {"truncated": True} if name.endswith("normal") else {}
@@ -108,16 +146,17 @@ def test_bits_are_those_of_the_seed_in_the_key(name):
 def test_jit_and_vmap_give_the_same_bits(name):
     given = {"constant": (2.0,), "variance_scaling": (1.0, "fan_in", "normal")}.get(name, ())
     init = getattr(fanin.jax, name)(*given)
+    shape = (3, 5, 6) if name == "delta_orthogonal" else (5, 6)
 
     def sample(key):
-        return init(key, (5, 6))
+        return init(key, shape)
 
     keys = jax.random.split(KEY, 6)
     singly = np.stack([sample(key) for key in keys])
     np.testing.assert_array_equal(jax.jit(sample)(keys[0]), singly[0])
     np.testing.assert_array_equal(jax.vmap(sample)(keys), singly)
     grid = jax.jit(jax.vmap(jax.vmap(sample)))(keys.reshape(2, 3))
-    np.testing.assert_array_equal(grid, singly.reshape(2, 3, 5, 6))
+    np.testing.assert_array_equal(grid, singly.reshape(2, 3, *shape))
     if name != "constant":
         assert len({row.tobytes() for row in singly}) == 6
 
@@ -258,7 +297,7 @@ ERRORS = {
     ),
     "axis": (
         lambda: fanin.jax.he_normal(in_axis=2)(KEY, (3, 4)),
-        r"axis 2 is not one of shape \(3, 4\): see in_axis and out_axis",
+        r"in_axis must be an axis of shape \(3, 4\), got 2",
     ),
     "axis text": (lambda: fanin.jax.he_normal(in_axis="io"), "in_axis must be an axis or a seq"),
     "shape": (lambda: fanin.jax.normal()(KEY, (3, -1)), "must be at least 0, got -1"),
@@ -276,6 +315,19 @@ ERRORS = {
     "distribution": (
         lambda: fanin.jax.variance_scaling(1.0, "fan_in", "gauss"),
         "unknown distribution 'gauss'",
+    ),
+    "one axis": (
+        lambda: fanin.jax.orthogonal()(KEY, (3,)),
+        r"orthogonal needs a shape of at least two axes, got \(3,\)",
+    ),
+    "column": (lambda: fanin.jax.orthogonal(1.0, 2)(KEY, (3, 3)), "column_axis must be an axis"),
+    "no kernel": (
+        lambda: fanin.jax.delta_orthogonal()(KEY, (3, 3)),
+        r"delta_orthogonal needs a shape of 3 to 5 axes, got \(3, 3\)",
+    ),
+    "narrowing": (
+        lambda: fanin.jax.delta_orthogonal()(KEY, (3, 5, 4)),
+        "delta_orthogonal keeps the norm of its input only with as many outputs as inputs",
     ),
     "too wide": (
         lambda: jax.jit(lambda key: fanin.jax.normal(1e40)(key, (3,)))(KEY),

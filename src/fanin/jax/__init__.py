@@ -17,6 +17,7 @@ except ImportError as error:
 
 from fanin.jax.initializers import (
     constant,
+    delta_orthogonal,
     glorot_normal,
     glorot_uniform,
     he_normal,
@@ -27,6 +28,7 @@ from fanin.jax.initializers import (
     lecun_uniform,
     normal,
     ones,
+    orthogonal,
     truncated_normal,
     uniform,
     variance_scaling,
@@ -38,6 +40,7 @@ from fanin.jax.parameters import initialize, make_plan
 
 __all__ = [
     "constant",
+    "delta_orthogonal",
     "glorot_normal",
     "glorot_uniform",
     "he_normal",
@@ -50,6 +53,7 @@ __all__ = [
     "make_plan",
     "normal",
     "ones",
+    "orthogonal",
     "truncated_normal",
     "uniform",
     "variance_scaling",

@@ -12,22 +12,21 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import jax
-import numpy as np
 from numpy.typing import NDArray
 
 from fanin import plan as plans
 from fanin.arguments import choice
 from fanin.initializers import Initializer
-from fanin.jax.sampling import empty, on_devices
+from fanin.jax.sampling import empty, on_devices, sample_region
 from fanin.jax.trees import UNKNOWN, Leaf, leaves_of, model_of
-from fanin.output import region_bounds
+from fanin.output import numpy_dtype, region_bounds
 from fanin.plan import Entry, Plan
 from fanin.schemes import SCHEMES
 from fanin.threads import thread_count
 
 __all__ = ["SCHEMES_OF_TREES", "initialize", "make_plan"]
 
-SCHEMES_OF_TREES = ("auto", "torch_default", "xavier", "he", "bert", "llama")
+SCHEMES_OF_TREES = ("auto", "torch_default", "xavier", "he", "orthogonal", "bert", "llama")
 """Schemes that need roles and shapes only. `auto` is what Flax's layers start from."""
 
 
@@ -48,7 +47,7 @@ def initialize(
     abstract_params : tree of jax.ShapeDtypeStruct
         As `jax.eval_shape` makes it: Flax linen's variables or their `params`, an nnx state, or any
         other tree. Leaves that are arrays count for their shapes and dtypes only.
-    scheme : {"auto", "torch_default", "xavier", "he", "bert", "llama"}
+    scheme : {"auto", "torch_default", "xavier", "he", "orthogonal", "bert", "llama"}
         `auto`: what Flax's layers start from. `he` takes the gain of relu.
     seed : int, default 0
         From 0 to 2**64 - 1.
@@ -150,40 +149,30 @@ def _plan(
 
 def _make(entry: Entry, seed: int, sharding: Any, threads: int | None) -> jax.Array:
     """Make one leaf: on the default device, or each device's region of it."""
-    shape = entry.tensor.shape
+    shape, dtype = entry.tensor.shape, numpy_dtype(entry.dtype)
     made: dict[Any, NDArray[Any]] = {}
 
     def region(index: tuple[slice, ...]) -> NDArray[Any]:
         """Sample a region, once for all the devices here that hold it."""
-        start, extent = region_bounds(index, shape)
-        if (start, extent) not in made:
-            made[start, extent] = _sample(entry, seed, index, extent, threads)
-        return made[start, extent]
+        bounds = region_bounds(index, shape)
+        if bounds not in made:
+            made[bounds] = empty(bounds[1], dtype)
+            for part, initializer in zip(entry.tensor.parts, entry.initializers, strict=True):
+                made[bounds] = sample_region(
+                    initializer,
+                    shape,
+                    index,
+                    part.layout,
+                    dtype,
+                    seed=seed,
+                    name=part.name,
+                    threads=threads,
+                )
+        return made[bounds]
 
     if sharding is None:
         return jax.device_put(region((slice(None),) * len(shape)))
     return jax.make_array_from_callback(shape, sharding, region)
-
-
-def _sample(
-    entry: Entry,
-    seed: int,
-    region: tuple[slice, ...],
-    extent: tuple[int, ...],
-    threads: int | None,
-) -> NDArray[Any]:
-    out = empty(extent, np.dtype(entry.tensor.dtype))
-    for part, initializer in zip(entry.tensor.parts, entry.initializers, strict=True):
-        initializer.fill(
-            out,
-            seed=seed,
-            name=part.name,
-            layout=part.layout,
-            shape=part.shape,
-            region=region,
-            threads=threads,
-        )
-    return out
 
 
 def _places(tree: Any, leaves: list[Leaf], shardings: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fanin.initializers import Initializer
 from fanin.output import ITEMSIZE, dtype_name, numpy_dtype, region_bounds
 
-__all__ = ["empty", "float_dtype", "on_devices", "sample", "seed_of"]
+__all__ = ["empty", "float_dtype", "on_devices", "sample", "sample_region", "seed_of"]
 
 # XLA on the CPU adopts memory that is aligned to this many bytes, and copies any other.
 _ALIGNMENT = 64
@@ -42,11 +42,35 @@ def sample(
     seed = seed_of(words)
 
     def region(index: tuple[slice, ...]) -> NDArray[Any]:
-        return _region(initializer, seed, "", shape, layout, dtype, index, None)
+        return sample_region(initializer, shape, index, layout, dtype, seed=seed)
 
     if out_sharding is None:
         return jax.device_put(region((slice(None),) * len(shape)))
     return jax.make_array_from_callback(shape, on_devices(out_sharding), region)
+
+
+def sample_region(
+    initializer: Initializer,
+    shape: tuple[int, ...],
+    region: tuple[slice, ...],
+    layout: str | None,
+    dtype: np.dtype[Any],
+    *,
+    seed: int,
+    name: str = "",
+    threads: int | None = None,
+) -> NDArray[Any]:
+    """Sample the region of a matrix that JAX asks for by its slices."""
+    _, extent = region_bounds(region, shape)
+    return initializer.fill(
+        empty(extent, dtype),
+        seed=seed,
+        name=name,
+        layout=layout,
+        shape=shape,
+        region=region,
+        threads=threads,
+    )
 
 
 def seed_of(words: Any) -> int:
@@ -112,29 +136,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     memory = np.empty(num_bytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + num_bytes].view(dtype).reshape(shape)
-
-
-def _region(
-    initializer: Initializer,
-    seed: int,
-    name: str,
-    shape: tuple[int, ...],
-    layout: str | None,
-    dtype: np.dtype[Any],
-    index: tuple[slice, ...],
-    threads: int | None,
-) -> NDArray[Any]:
-    """Sample the region of a matrix that JAX asks for by its slices."""
-    _, extent = region_bounds(index, shape)
-    return initializer.fill(
-        empty(extent, dtype),
-        seed=seed,
-        name=name,
-        layout=layout,
-        shape=shape,
-        region=index,
-        threads=threads,
-    )
 
 
 def _key_words(key: Any) -> Any:

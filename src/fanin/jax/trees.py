@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from fanin.initializers import Constant, VarianceScaling
+from fanin.initializers import Constant, Orthogonal, VarianceScaling
 from fanin.layouts import fans, resolve_layout
 from fanin.model import Model, Part, Tensor
 from fanin.output import ITEMSIZE
@@ -44,6 +44,7 @@ UNKNOWN = "parameter"
 FLAX: Rules = {
     **weights(VarianceScaling(1.0, "fan_in", "truncated_normal")),
     "embedding": VarianceScaling(1.0, "fan_in", "normal"),
+    "recurrent.hidden": Orthogonal(),
     "bias.forget": Constant(1.0),
     "activation.slope": Constant(0.01),
 }
@@ -143,7 +144,7 @@ def _meaning(leaf: Leaf, siblings: Siblings) -> tuple[str, str | None]:
             inputs = axes - 1 if module == "out" else 1
             return f"attention.{module}", "i" * inputs + "o" * (axes - inputs)
         if axes == 2 and _is_hidden(module, modules):
-            return UNKNOWN, "io"  # orthogonal in Flax
+            return "recurrent.hidden", "io"
         return "dense" if axes == 2 else "conv", "k" * (axes - 2) + "io"
     if kind == "embedding" and axes == 2:
         return "embedding", "oi"

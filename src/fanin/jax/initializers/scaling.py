@@ -1,31 +1,16 @@
-"""JAX's initializers, by their names, arguments and meaning, sampled by fanin.
-
-A drop-in for `jax.nn.initializers` (`from fanin.jax import initializers`): each function returns
-`init(key, shape, dtype, out_sharding)`. What is drawn is JAX's distribution and not JAX's values.
-Their bits are those of the function of the same rule in `fanin`, with the seed that is in the key:
-`he_normal()(jax.random.key(7), (300, 10))` equals
-`fanin.he_normal((300, 10), layout="io", truncated=True, seed=7)`.
-
-`zeros`, `ones` and `constant` are JAX's own: there is nothing to sample, and XLA fuses them.
-"""
+"""Variance scaling with JAX's arguments: the axes of inputs, outputs and batch, fans as JAX's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import jax
-from jax.nn.initializers import constant, ones, zeros
-
-from fanin.arguments import nonnegative, shape_tuple
-from fanin.initializers import Constant, Initializer, Normal, TruncatedNormal, VarianceScaling
-from fanin.initializers import Uniform as UniformValue
+from fanin.initializers import Initializer, VarianceScaling
 from fanin.initializers.scaling import DistributionName, Mode
-from fanin.jax.sampling import float_dtype, sample
+from fanin.jax.initializers.init import Init, nonnegative, sampled, shape_axis
 
 __all__ = [
-    "constant",
     "glorot_normal",
     "glorot_uniform",
     "he_normal",
@@ -34,111 +19,12 @@ __all__ = [
     "kaiming_uniform",
     "lecun_normal",
     "lecun_uniform",
-    "normal",
-    "ones",
-    "truncated_normal",
-    "uniform",
     "variance_scaling",
     "xavier_normal",
     "xavier_uniform",
-    "zeros",
 ]
 
 Axes: TypeAlias = int | Sequence[int]
-Init: TypeAlias = Callable[..., Any]
-"""`init(key, shape, dtype=None, out_sharding=None) -> jax.Array`."""
-
-
-def uniform(scale: Any = 1e-2, dtype: Any = None) -> Init:
-    """Uniform on [0, scale).
-
-    Parameters
-    ----------
-    scale : float, default 0.01
-    dtype : dtype, optional
-        What the initializer makes if it is not told. Default: JAX's default float.
-
-    Returns
-    -------
-    init : function of (key, shape, dtype, out_sharding)
-
-    Raises
-    ------
-    ValueError, TypeError
-        A scale that is no finite number of at least 0, or not known while JAX traces.
-
-    Examples
-    --------
-    >>> import fanin.jax, jax
-    >>> weight = fanin.jax.uniform(4.0)(jax.random.key(0), (2, 3))
-    >>> bool((weight >= 0).all() & (weight < 4).all())
-    True
-    """
-    high = _nonnegative("scale", scale)
-    value = UniformValue(0.0, high) if high > 0.0 else Constant(0.0)
-    return _sampled(lambda shape: value, dtype)
-
-
-def normal(stddev: Any = 1e-2, dtype: Any = None) -> Init:
-    """Normal with mean 0.
-
-    Parameters
-    ----------
-    stddev : float, default 0.01
-    dtype : dtype, optional
-        What the initializer makes if it is not told. Default: JAX's default float.
-
-    Returns
-    -------
-    init : function of (key, shape, dtype, out_sharding)
-
-    Raises
-    ------
-    ValueError, TypeError
-        A stddev that is no finite number of at least 0, or not known while JAX traces.
-
-    Examples
-    --------
-    >>> import fanin.jax, jax
-    >>> fanin.jax.normal(0.02)(jax.random.key(0), (2, 3), "bfloat16").dtype
-    dtype(bfloat16)
-    """
-    value = Normal(0.0, _nonnegative("stddev", stddev))
-    return _sampled(lambda shape: value, dtype)
-
-
-def truncated_normal(
-    stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
-) -> Init:
-    """Normal with mean 0, cut at `lower` and `upper` standard deviations.
-
-    Parameters
-    ----------
-    stddev : float, default 0.01
-        Of the normal before it is cut: by default the result has 0.88 of it.
-    dtype : dtype, optional
-        What the initializer makes if it is not told. Default: JAX's default float.
-    lower, upper : float, default -2 and 2
-        In standard deviations; may be infinite.
-
-    Returns
-    -------
-    init : function of (key, shape, dtype, out_sharding)
-
-    Raises
-    ------
-    ValueError, TypeError
-        A stddev that is not a finite number of at least 0, or a lower that is not below upper.
-
-    Examples
-    --------
-    >>> import fanin.jax, jax
-    >>> weight = fanin.jax.truncated_normal(1.0, lower=0.0)(jax.random.key(0), (2, 3))
-    >>> bool((weight >= 0).all() & (weight <= 2).all())
-    True
-    """
-    value = TruncatedNormal(0.0, _nonnegative("stddev", stddev), lower, upper)
-    return _sampled(lambda shape: value, dtype)
 
 
 def variance_scaling(
@@ -183,7 +69,7 @@ def variance_scaling(
     >>> init(jax.random.key(0), (4, 8, 16)).shape  # heads, head_dim, features: fan_in 32
     (4, 8, 16)
     """
-    value = VarianceScaling(_nonnegative("scale", scale), mode, distribution)
+    value = VarianceScaling(nonnegative("scale", scale), mode, distribution)
     axes = (_axes("in_axis", in_axis), _axes("out_axis", out_axis), _axes("batch_axis", batch_axis))
 
     def choose(shape: tuple[int, ...]) -> Initializer:
@@ -194,7 +80,7 @@ def variance_scaling(
             )
         return value.for_fans(*_fans(shape, *axes))
 
-    return _sampled(choose, dtype)
+    return sampled(choose, dtype)
 
 
 def glorot_uniform(
@@ -301,26 +187,6 @@ kaiming_uniform = he_uniform
 kaiming_normal = he_normal
 
 
-def _sampled(
-    choose: Callable[[tuple[int, ...]], Initializer],
-    dtype: Any,
-    layout: Callable[[tuple[int, ...]], str | None] = lambda shape: None,
-) -> Init:
-    """Return the function that JAX calls; `choose` gives the initializer of a shape."""
-
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        axes = shape_tuple(shape)
-        return sample(choose(axes), key, axes, layout(axes), float_dtype(dtype), out_sharding)
-
-    return init
-
-
-def _nonnegative(name: str, value: Any) -> float:
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(f"{name} must be known while JAX traces, got {value}")
-    return nonnegative(name, value)
-
-
 def _axes(name: str, given: Axes) -> tuple[int, ...]:
     axes = (given,) if hasattr(given, "__index__") else tuple(given)
     if not all(hasattr(axis, "__index__") for axis in axes):
@@ -335,9 +201,9 @@ def _fans(
     batch: tuple[int, ...],
 ) -> tuple[float, float]:
     """Fans as JAX counts them: all axes but those of the outputs (inputs) and of the batch."""
-    for axis in (*inputs, *outputs, *batch):
-        if not -len(shape) <= axis < len(shape):
-            raise ValueError(f"axis {axis} is not one of shape {shape}: see in_axis and out_axis")
+    for name, axes in {"in_axis": inputs, "out_axis": outputs, "batch_axis": batch}.items():
+        for axis in axes:
+            shape_axis(name, axis, shape)
     size = math.prod(shape)
     if size == 0:
         return 0.0, 0.0
