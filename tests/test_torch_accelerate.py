@@ -321,11 +321,14 @@ def others():
     yield torch.empty(5, dtype=torch.complex64).normal_()
     yield torch.empty(5, device="meta").normal_().new_zeros((), device="cpu")
     yield torch.vmap(lambda x: x.clone().normal_(), randomness="different")(torch.zeros(2, 3))
+    yield torch.zeros(5, dtype=torch.complex64).conj().imag.normal_()
+    yield torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]).normal_()[1]
     yield nn.functional.dropout(torch.ones(50))
     yield torch.empty(5).normal_(math.nan, 1.0).isnan()
     yield torch.zeros(9).as_strided((3, 3), (1, 2)).normal_()[0, 0] > 9
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_everything_else_is_torchs():
     torch.manual_seed(0)
     expected = list(others())

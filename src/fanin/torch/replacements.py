@@ -136,6 +136,7 @@ def _is_sampled(tensor: Any, *numbers: Any) -> bool:
         and tensor.dtype in FLOATS
         and tensor.device.type == "cpu"
         and tensor.layout is torch.strided
+        and not tensor.is_neg()
         and not shares_elements(tensor)
         and (not tensor.is_inference() or torch.is_inference_mode_enabled())
     )

@@ -89,6 +89,7 @@ def is_foreign(tensor: Any) -> bool:
     return (
         not isinstance(tensor, Tensor)
         or type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
+        or tensor.is_nested
         or _python_dispatch._get_current_dispatch_mode() is not None
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch.compiler.is_compiling()
