@@ -27,6 +27,9 @@ QUICK = ["--sizes", "2^10", "--threads", "1", "--rounds", "1", "--no-errors"]
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
     monkeypatch.setattr(measuring, "SHORTEST", 1e-5)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

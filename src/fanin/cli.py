@@ -175,7 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_recipe(plan)
 
     benchmarks.add_options(
-        _command(commands, "bench", benchmarks.run, "measure speed and error beside others")
+        _command(
+            commands, "bench", benchmarks.run, "measure speed and error beside other libraries"
+        )
     )
 
     _command(commands, "info", _print_info, "show versions, instruction sets and threads")

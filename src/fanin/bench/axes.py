@@ -74,6 +74,7 @@ FUNCTIONS = {
         Function("xavier_normal_", "xavier_normal"),
         Function("kaiming_uniform_", "kaiming_uniform"),
         Function("kaiming_normal_", "kaiming_normal"),
+        Function("orthogonal_", "orthogonal", shape=(1024, 1024)),
         Function("sparse_", "sparse", (1024, 1024), {"sparsity": 0.1}, {"sparsity": 0.1}),
     )
 }

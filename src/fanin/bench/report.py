@@ -13,7 +13,7 @@ from fanin.bench.results import SECTIONS, Results, Row
 
 TITLES = {
     "fills": "A warm buffer{of}, filled in place:",
-    "functions": "Functions of torch.nn.init, and fanin's of the same meaning:",
+    "functions": "Functions of torch.nn.init, and fanin's of the same meaning, {dtype}{of}:",
     "fresh": "A new array{of}, in memory that the system has handed out before:",
 }
 
@@ -26,7 +26,12 @@ def text(results: Results, sections: Sequence[str] = SECTIONS) -> str:
         if rows:
             sizes = {_elements(row) for row in rows}
             of = f" of {sizes.pop()} elements" if len(sizes) == 1 else ""
-            parts += [TITLES[section].format(of=of), "", _table(results, rows), ""]
+            parts += [
+                TITLES[section].format(of=of, dtype=rows[0].dtype),
+                "",
+                _table(results, rows),
+                "",
+            ]
     return "\n".join([*parts, _explanation(results)])
 
 
@@ -136,8 +141,11 @@ def _threads(results: Results) -> list[str]:
 
 def _ways(results: Results) -> list[str]:
     """How the peers that had a choice were the fastest in this run."""
+    rows = results.section("fills")
+    if len({row.size for row in rows}) > 1:
+        return ["The way of each peer that was the fastest, case by case, is in --json."]
     taken: dict[str, dict[str, None]] = {}
-    for row in results.section("fills"):
+    for row in rows:
         for name, contestant in row.contestants.items():
             if contestant.way and name != "memory":
                 way = contestant.way
