@@ -32,12 +32,11 @@ inline size_t round_up(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Rows that a thread multiplies at a time, a whole number of tiles: as many as keep A's block in
-// the second cache.
+// Rows that a thread multiplies at a time: each strip of B is fetched into the first cache once for
+// all of them, and their block of A stays in the second.
 template <class T>
 size_t rows_a_block() {
-  const size_t tile = product_kernels<T>().tile_rows;
-  return 96 / tile * tile;
+  return 8 * product_kernels<T>().tile_rows;
 }
 
 // Workspaces of type S, handed to the threads that ask and taken back.

@@ -83,8 +83,13 @@ void update_with_product(const fanin::Product<T>& p) {
         continue;
       }
       T* const* const c = p.c + row;
-      for (int i = 0; i < TILE_ROWS; ++i) __builtin_prefetch(c[i] + column, 1);
       Tile tile;
+      // To the second cache: rows a power of two apart would push B out of the first.
+      for (int i = 0; i < TILE_ROWS; ++i) {
+        const char* const lines = reinterpret_cast<const char*>(c[i] + column);
+        for (size_t at = 0; at < sizeof tile.sums[0]; at += 64)
+          __builtin_prefetch(lines + at, 0, 2);
+      }
       tile.sum(p.a + row * fanin::A_STRIDE, b, p.depth);
 #pragma GCC unroll 16
       for (int i = 0; i < TILE_ROWS; ++i) {

@@ -54,7 +54,7 @@ inline constexpr size_t CACHE_LINE = 64;  // bytes
 using Kernel = void (*)(const Parameters&, const Lanes&);
 
 // C += A B or C -= A B (see gemm.h), for a depth of at most GEMM_DEPTH.
-inline constexpr size_t GEMM_DEPTH = 256;
+inline constexpr size_t GEMM_DEPTH = 128;
 
 // Elements from a row of A to the next: an odd number of cache lines, so that rows do not meet in
 // the cache, and a constant, so that one register addresses all rows of a tile.

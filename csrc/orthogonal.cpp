@@ -77,7 +77,9 @@ class Panel {
     const size_t panel = std::min<size_t>(PANEL, short_side);
     const size_t strip = product_kernels<T>().tile_columns;
     blocks_ = ceil_div(long_side, GEMM_DEPTH) + 1;
-    normals_.resize(panel * long_side);
+    // An odd number of cache lines: columns of a panel are read.
+    normals_stride_ = round_up(long_side, 128 / sizeof(T)) + 64 / sizeof(T);
+    normals_.resize(panel * normals_stride_);
     by_position_.resize(round_up(panel, strip) * long_side);
     by_reflector_.resize(panel * round_up(long_side, strip));
     grams_.resize(blocks_ * panel * panel);
@@ -96,10 +98,10 @@ class Panel {
     const Region region{{matrix + 1, short_side_, long_side_},
                         {matrix, row, first},
                         {1, std::min(count_, short_side_ - row), width_},
-                        {0, static_cast<int64_t>(width_ * sizeof(T)), sizeof(T)}};
+                        {0, static_cast<int64_t>(normals_stride_ * sizeof(T)), sizeof(T)}};
     const Fill fill(sampler, position_, region, reinterpret_cast<char*>(normals_.data()));
     workers_(fill.blocks(), [&fill](uint64_t block) { fill.fill_block(block); });
-    for (size_t k = 0; k < count_; ++k) std::fill_n(normals_.data() + k * width_, k, T{0});
+    for (size_t k = 0; k < count_; ++k) std::fill_n(normals(k), k, T{0});
 
     workers_(block_count(), [this](uint64_t block) { pack(block); });
     make_factor();
@@ -159,6 +161,8 @@ class Panel {
     return by_position_.data() +
            (block_begin(block) - first_) * round_up(count_, product_kernels<T>().tile_columns);
   }
+  T* normals(size_t k) { return normals_.data() + k * normals_stride_; }
+  const T* normals(size_t k) const { return normals_.data() + k * normals_stride_; }
   double* gram(size_t block) { return grams_.data() + block * count_ * count_; }
 
   static void clear_and_point(std::vector<T*>& places, T* rows, size_t count) {
@@ -176,20 +180,20 @@ class Panel {
       const size_t size = std::min(strip, width_ - j);
       T* to = by_reflector_.data() + j * count_;
       for (size_t k = 0; k < count_; ++k, to += strip) {
-        memcpy(to, normals_.data() + k * width_ + j, size * sizeof(T));
+        memcpy(to, normals(k) + j, size * sizeof(T));
         std::fill(to + size, to + strip, T{0});
       }
     }
     multiply_with_transpose(begin, end, gram(block));
   }
 
+  // Strips of reflectors; positions [begin, end); reflectors.
   template <class To>
   void pack_transposed(size_t begin, size_t end, To* to, size_t strip) const {
-    for (size_t k = 0; k < count_; k += strip) {
-      for (size_t j = begin; j < end; ++j, to += strip) {
-        const size_t size = std::min(strip, count_ - k);
-        for (size_t i = 0; i < size; ++i) to[i] = normals_[(k + i) * width_ + j];
-        std::fill(to + size, to + strip, To{0});
+    for (size_t k = 0; k < count_; k += strip, to += (end - begin) * strip) {
+      for (size_t i = 0; i < strip; ++i) {
+        const T* const x = k + i < count_ ? normals(k + i) : nullptr;
+        for (size_t j = begin; j < end; ++j) to[(j - begin) * strip + i] = x ? x[j] : 0;
       }
     }
   }
@@ -202,7 +206,7 @@ class Panel {
     pack_transposed(begin, end, space->b.data(), strip);
     std::vector<double*> rows(count_);
     for (size_t k = 0; k < count_; ++k) {
-      const T* const x = normals_.data() + k * width_;
+      const T* const x = normals(k);
       std::copy(x + begin, x + end, space->a.data() + k * A_STRIDE);
       rows[k] = gram + k * count_;
       std::fill_n(rows[k], count_, 0.0);
@@ -210,7 +214,8 @@ class Panel {
     const size_t group = 2 * product.tile_rows;
     for (size_t k = 0; k < count_; k += group) {
       const size_t size = std::min(group, count_ - k);
-      product.add({size, k + size, depth, space->a.data() + k * A_STRIDE, space->b.data(),
+      const size_t columns = std::min(count_, round_up(k + size, strip));
+      product.add({size, columns, depth, space->a.data() + k * A_STRIDE, space->b.data(),
                    depth * strip, rows.data() + k});
     }
   }
@@ -224,12 +229,12 @@ class Panel {
     double* const products = gram(0);
     for (size_t k = 0; k < count_; ++k) {
       double* const row = products + k * count_;
-      const double x = normals_[k * width_ + k], norm = std::sqrt(row[k]);
+      const double x = normals(k)[k], norm = std::sqrt(row[k]);
       signs_[k] = std::copysign(1.0, x);
       if (planted("missing_last_sign") && first_ + k + 1 == short_side_) signs_[k] = 1;
       const T v = static_cast<T>(x + std::copysign(norm, x));
       const double change = v - x;
-      for (size_t l = 0; l < k; ++l) row[l] += change * normals_[l * width_ + k];
+      for (size_t l = 0; l < k; ++l) row[l] += change * normals(l)[k];
       row[k] += static_cast<double>(v) * v - x * x;
       set(k, v);
     }
@@ -269,7 +274,7 @@ class Panel {
 
   uint64_t position_, short_side_, long_side_;
   const Workers& workers_;
-  size_t blocks_;
+  size_t blocks_, normals_stride_;
   size_t first_ = 0, count_ = 0, width_ = 0;
   std::vector<T> normals_;       // a reflector a row, from `first` on
   std::vector<T> by_position_;   // blocks of positions; strips of reflectors; positions; reflectors
