@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from fanin.initializers import Constant, Initializer, Normal, TruncatedNormal, Uniform
+from fanin.initializers import (
+    Constant,
+    Initializer,
+    Normal,
+    Orthogonal,
+    Sparse,
+    TruncatedNormal,
+    Uniform,
+)
 from fanin.output import ITEMSIZE, numpy_dtype
 
 SEED, NAME = 42, "transformer.wte.weight"
@@ -29,6 +37,14 @@ INITIALIZERS: dict[str, Initializer] = {
 }
 CASES = [(initializer, dtype) for initializer in INITIALIZERS for dtype in ITEMSIZE]
 
+# Matrices as a whole: of several panels of reflectors, and of odd sizes.
+MATRICES: dict[str, tuple[Initializer, tuple[int, int]]] = {
+    "orthogonal": (Orthogonal(1.5), (301, 422)),
+    "orthogonal_tall": (Orthogonal(1.5), (422, 301)),
+    "sparse": (Sparse(0.75), (301, 422)),
+}
+MATRIX_CASES = [(matrix, dtype) for matrix in MATRICES for dtype in ITEMSIZE]
+
 
 def fill(initializer: str, out: Any, **options: Any) -> Any:
     """Fill `out` with the matrix of COUNT elements, or a region of it."""
@@ -38,6 +54,13 @@ def fill(initializer: str, out: Any, **options: Any) -> Any:
 def sample(initializer: str, dtype: str, threads: int | None = None) -> np.ndarray:
     """Sample all COUNT elements."""
     return fill(initializer, np.empty(COUNT, numpy_dtype(dtype)), threads=threads)
+
+
+def sample_matrix(matrix: str, dtype: str, threads: int | None = None) -> np.ndarray:
+    """Sample one of the matrices."""
+    initializer, shape = MATRICES[matrix]
+    out = np.empty(shape, numpy_dtype(dtype))
+    return initializer.fill(out, seed=SEED, name=NAME, threads=threads)
 
 
 def sha256(array: np.ndarray | bytes) -> str:
@@ -57,7 +80,10 @@ def key(initializer: str, dtype: str) -> str:
 
 def all_hashes(threads: int | None = None) -> dict[str, str]:
     """Hash every fill."""
-    return {key(*case): sha256(sample(*case, threads=threads)) for case in CASES}
+    return {
+        **{key(*case): sha256(sample(*case, threads=threads)) for case in CASES},
+        **{key(*case): sha256(sample_matrix(*case, threads=threads)) for case in MATRIX_CASES},
+    }
 
 
 if __name__ == "__main__":

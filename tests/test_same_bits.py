@@ -5,7 +5,9 @@ from the same sources without Python: AVX-512 through SIMD Everywhere, Arm64 und
 """
 
 import ctypes
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -36,7 +38,7 @@ def whole():
 
 
 def test_every_fill_is_committed():
-    assert list(HASHES) == [fills.key(*case) for case in fills.CASES]
+    assert list(HASHES) == [fills.key(*case) for case in [*fills.CASES, *fills.MATRIX_CASES]]
     assert len(set(HASHES.values())) == len(HASHES)
 
 
@@ -67,6 +69,25 @@ def test_short_rows_of_odd_length(case, whole):
             out = np.empty(matrix[region].shape, matrix.dtype)
             fills.fill(case[0], out, shape=matrix.shape, region=_explicit(region, matrix.shape))
             assert out.tobytes() == matrix[region].tobytes(), (matrix.shape, region)
+
+
+@pytest.mark.parametrize("case", fills.MATRIX_CASES, ids=lambda case: "-".join(case))
+def test_matrices_put_together_from_any_cut(case):
+    initializer, shape = fills.MATRICES[case[0]]
+    random = np.random.default_rng(4)
+    for order in "CF":
+        out = np.zeros(shape, numpy_dtype(case[1]), order)
+        cuts = [
+            [0, *sorted(random.choice(np.arange(1, size), 2, replace=False).tolist()), size]
+            for size in shape
+        ]
+        for rows in itertools.pairwise(cuts[0]):
+            for columns in itertools.pairwise(cuts[1]):
+                region = (slice(*rows), slice(*columns))
+                initializer.fill(
+                    out[region], seed=fills.SEED, name=fills.NAME, shape=shape, region=region
+                )
+        assert fills.sha256(out) == HASHES[fills.key(*case)]
 
 
 def _explicit(region, shape):
@@ -251,27 +272,33 @@ def arm_program(tmp_path_factory):
     )
 
 
+# Without Python there is no sparse matrix.
+PROGRAM_CASES = [case for case in [*fills.CASES, *fills.MATRIX_CASES] if case[0] != "sparse"]
+PROGRAM_HASHES = {fills.key(*case): HASHES[fills.key(*case)] for case in PROGRAM_CASES}
+
+
 def program_hashes(command, simd):
     position = str(fanin.position(fills.SEED, fills.NAME))
     hashes = {}
-    for case in fills.CASES:
+    for case in PROGRAM_CASES:
         run = subprocess.run(
             [*command, *case, position, "2"],
             env={**os.environ, "FANIN_SIMD": simd},
             capture_output=True,
             check=True,
         )
-        assert len(run.stdout) == fills.COUNT * ITEMSIZE[case[1]]
+        count = math.prod(fills.MATRICES[case[0]][1]) if case[0] in fills.MATRICES else fills.COUNT
+        assert len(run.stdout) == count * ITEMSIZE[case[1]]
         hashes[fills.key(*case)] = fills.sha256(run.stdout)
     return hashes
 
 
 @pytest.mark.parametrize("simd", ["avx2", "avx512"])
 def test_core_without_python(simd, native_program):
-    assert program_hashes([native_program], simd) == HASHES
+    assert program_hashes([native_program], simd) == PROGRAM_HASHES
 
 
 @pytest.mark.parametrize("simd", ["baseline", "neon"])
 def test_core_on_arm(simd, arm_program):
     emulator = [tool("qemu-aarch64", "qemu-user"), "-L", "/usr/aarch64-linux-gnu"]
-    assert program_hashes([*emulator, arm_program], simd) == HASHES
+    assert program_hashes([*emulator, arm_program], simd) == PROGRAM_HASHES

@@ -4,7 +4,8 @@
 //
 // The parameters are those of tests/fills.py. FANIN_SIMD chooses the instruction set. The first
 // half is filled in one piece, past the cache where there are such stores, the second in short
-// rows, cut at odd places.
+// rows, cut at odd places. `orthogonal` and `orthogonal_tall` are a matrix of whole vectors, of
+// which the second half follows alone.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "fill.h"
+#include "orthogonal.h"
 
 namespace {
 
@@ -40,6 +42,37 @@ Sampler sampler_of(const std::string& name, Dtype dtype) {
   std::exit(2);
 }
 
+struct Indices {
+  std::vector<int64_t> index, offset;
+
+  Indices(int64_t begin, int64_t end, int64_t stride) {
+    for (int64_t i = begin; i < end; ++i) {
+      index.push_back(i);
+      offset.push_back(i * stride);
+    }
+  }
+  fanin::Places places() const { return {index.data(), offset.data(), index.size()}; }
+};
+
+std::vector<char> orthogonal(bool tall, Dtype dtype, uint64_t position, int threads) {
+  constexpr int64_t SHORT = 301, LONG = 422;
+  const auto item = static_cast<int64_t>(fanin::item_size(dtype));
+  const int64_t along_short = tall ? item : LONG * item, along_long = tall ? SHORT * item : item;
+  std::vector<char> memory(SHORT * LONG * item);
+  const Indices batch(0, 1, 0), components(0, LONG, along_long);
+  for (const int64_t begin : {int64_t{0}, SHORT / 2}) {
+    const Indices vectors(begin, begin == 0 ? SHORT / 2 : SHORT, along_short);
+    const fanin::OrthogonalRegion region{SHORT, LONG, batch.places(), vectors.places(),
+                                         components.places()};
+    fanin::fill_orthogonal(position, region, 1.5, dtype, memory.data(), threads, nullptr);
+  }
+  return memory;
+}
+
+bool print(const std::vector<char>& memory) {
+  return std::fwrite(memory.data(), 1, memory.size(), stdout) == memory.size();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -48,9 +81,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   const Dtype dtype = dtype_of(argv[2]);
-  const Sampler sampler = sampler_of(argv[1], dtype);
   const uint64_t position = std::strtoull(argv[3], nullptr, 10);
   const int threads = std::atoi(argv[4]);
+  const std::string name = argv[1];
+  if (name == "orthogonal" || name == "orthogonal_tall") {
+    return print(orthogonal(name == "orthogonal_tall", dtype, position, threads)) ? 0 : 1;
+  }
+  const Sampler sampler = sampler_of(name, dtype);
   const uint64_t rows = 1024, columns = 1024, count = rows * columns;
   const auto item = static_cast<int64_t>(fanin::item_size(dtype));
   std::vector<char> memory(count * item);
@@ -68,5 +105,5 @@ int main(int argc, char** argv) {
   fill(0, rows / 2, 0, columns);
   const uint64_t cuts[] = {0, 35, 512, 1021, columns};
   for (int i = 0; i < 4; ++i) fill(rows / 2, rows, cuts[i], cuts[i + 1]);
-  return std::fwrite(memory.data(), item, count, stdout) == count ? 0 : 1;
+  return print(memory) ? 0 : 1;
 }
