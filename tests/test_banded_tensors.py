@@ -173,9 +173,11 @@ def test_a_short_write_goes_on_and_an_error_is_told(tmp_path, monkeypatch):
     assert not list((tmp_path / "full").iterdir())
 
 
-def test_a_matrix_rule_for_a_vector_is_refused():
-    with pytest.raises(ValueError, match=r"ln_1\.weight: sparse.*1 axes.*pass a layout"):
-        tiny_plan("gpt2", overrides=[("*.ln_1.weight", "sparse(0.5)")])
+@pytest.mark.parametrize("rule", ["sparse(0.5)", "orthogonal", "he_normal"])
+def test_a_matrix_rule_for_a_vector_is_refused(rule):
+    message = r"h\.0\.ln_1\.weight: .* needs a matrix.*vector of shape \(16,\): choose a pat"
+    with pytest.raises(ValueError, match=message):
+        tiny_plan("gpt2", overrides=[("*.weight", rule)])
 
 
 def test_the_plan_knows_draws_and_deviations():

@@ -193,7 +193,7 @@ def test_an_override_needs_a_pattern_in_text():
 
 
 def test_fans_of_a_vector_are_refused_with_its_name():
-    with pytest.raises(ValueError, match=r"^transformer\.ln_f\.bias: .*layout"):
+    with pytest.raises(ValueError, match=r"^transformer\.ln_f\.bias: .* this is a vector"):
         plan_of(GPT2, ("*.ln_f.bias", "he_normal"))
 
 

@@ -76,6 +76,11 @@ def check_draws(entries: Sequence[Entry], seed: int) -> None:
 
 
 def _draws(part: Part, initializer: Initializer, dtype: str) -> int:
+    if part.layout is None and initializer.uses_layout:
+        raise ValueError(
+            f"{part.name}: {initializer} needs a matrix, but this is a vector of shape"
+            f" {part.shape}: choose a pattern that leaves it out, or another initializer"
+        )
     try:
         return initializer.filler(part.shape, part.layout, part.groups, dtype).draws
     except ValueError as error:
