@@ -136,6 +136,12 @@ constexpr double CENTRE = 0.425;
 // smooth in w = -ln(4 p (1 - p)) for all but the outermost 1 in 400, and z in sqrt(w) there. His 2
 // p - 1 loses the upper tail; here both tails come from their own probability. Rational
 // approximations (Wichura's AS 241) cost a division and two branches more.
+//
+// A truncated normal takes 2.5 times as long as a normal; a draw for each element and its float64
+// probabilities alone, without any quantile, 1.4 times with AVX2. Faster ways have other bits: both
+// arguments at once, `centre` as the factor and `tail` in w, with nothing to select, 0.9 of the
+// time; a quotient of two polynomials of degree 6 in `tail` in place of w and its polynomial, right
+// to 2^-25.7 within 2 sigma and for no wider interval, 0.7 of the time.
 inline F32 normal_quantile(F32 centre, F32 tail) {
   if (planted("upper_tail_from_below")) {
     const F32 one = splat<F32>(1.0f);
