@@ -15,6 +15,8 @@ from safetensors import safe_open
 
 from fanin import families
 from fanin.families import FAMILIES
+from fanin.initializers import Constant
+from fanin.rules import initializer_of
 
 DATA = Path(__file__).parent / "data" / "hf_names"
 ITEM_BITS = {"float32": "F32", "bfloat16": "BF16"}
@@ -38,8 +40,16 @@ BERT = {
     "pad_token_id": 2,
 }
 GPT2 = {"vocab_size": 96, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 20, "n_inner": 64}
-TINY = {"gpt2": GPT2, "bert": BERT, **dict.fromkeys(("llama", "mistral", "qwen2"), LLAMA_LIKE)}
-TINY["qwen3"] = {**LLAMA_LIKE, "head_dim": 6}
+WITH_HEAD_DIM = {**LLAMA_LIKE, "head_dim": 6}
+TINY = {
+    "gpt2": GPT2,
+    "bert": BERT,
+    **dict.fromkeys(("llama", "mistral", "qwen2"), LLAMA_LIKE),
+    **dict.fromkeys(("qwen3", "gemma", "gemma2", "gemma3_text"), WITH_HEAD_DIM),
+    **dict.fromkeys(("granite", "olmo2", "stablelm"), LLAMA_LIKE),
+    "starcoder2": {**LLAMA_LIKE, "hidden_size": 192},  # its 24 heads divide that, too
+    "phi3": {**LLAMA_LIKE, "pad_token_id": 2},
+}
 
 ARCHITECTURES = [
     (model_type, architecture)
@@ -52,6 +62,9 @@ SWITCHES = [
     {"tie_word_embeddings": False},
     {"attention_bias": True},
     {"mlp_bias": True},
+    {"use_bias": False},
+    {"use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True},
+    {"num_key_value_heads": 32},
     {"head_dim": 10},
     {"n_inner": None},
     {"n_ctx": 7},
@@ -69,12 +82,16 @@ SWITCHES = [
 
 COUNTS = {
     "bert-base-uncased": 109_514_298,
+    "gemma-2-2b": 2_614_341_888,
+    "gemma-2b": 2_506_172_416,
+    "gemma-3-1b": 999_885_952,
     "gpt2": 124_439_808,
     "gpt2-xl": 1_557_611_200,
     "llama-2-7b": 6_738_415_616,
     "llama-3.1-70b": 70_553_706_496,
     "llama-3.1-8b": 8_030_261_248,
     "mistral-7b-v0.1": 7_241_732_096,
+    "phi-3-mini": 3_821_079_552,
     "qwen2.5-0.5b": 494_032_768,
     "qwen2.5-7b": 7_615_616_512,
     "qwen3-0.6b": 596_049_920,
@@ -143,6 +160,8 @@ def test_preset_equals_transformers(preset):
 def test_sizes_changed(model_type, architecture, change):
     for field, value in TINY[model_type].items():
         raw = config_of(model_type, architecture)
+        if (model_type, field, change) == ("phi3", "pad_token_id", "unset"):
+            continue  # 32000, beyond this vocabulary
         if change == "unset":
             del raw[field]
         else:
@@ -178,6 +197,35 @@ def test_only_a_model_type_is_the_default_model_of_transformers():
         model = families.build({"model_type": model_type})
         assert model.architecture == next(iter(family.architectures))
         check({"model_type": model_type, "architectures": [model.architecture]})
+
+
+def parts_of(model, name):
+    tensor = next(t for t in model.tensors if t.name == name)
+    return [
+        (part.name, part.role, part.shape, part.layout, part.tensor_start) for part in tensor.parts
+    ]
+
+
+def test_fused_tensors_of_phi3_are_matrices_of_their_own():
+    model = families.build({"model_type": "phi3", **TINY["phi3"]})
+    at = "model.layers.1."
+    assert parts_of(model, f"{at}self_attn.qkv_proj.weight") == [
+        (f"{at}self_attn.qkv_proj.weight#query", "attention.query", (128, 128), "oi", (0, 0)),
+        (f"{at}self_attn.qkv_proj.weight#key", "attention.key", (32, 128), "oi", (128, 0)),
+        (f"{at}self_attn.qkv_proj.weight#value", "attention.value", (32, 128), "oi", (160, 0)),
+    ]
+    assert parts_of(model, f"{at}mlp.gate_up_proj.weight") == [
+        (f"{at}mlp.gate_up_proj.weight#gate", "mlp.gate", (48, 128), "oi", (0, 0)),
+        (f"{at}mlp.gate_up_proj.weight#up", "mlp.in", (48, 128), "oi", (48, 0)),
+    ]
+
+
+@pytest.mark.parametrize("model_type", ["gemma", "gemma2", "gemma3_text"])
+def test_norms_of_gemma_start_at_zero(model_type):
+    model = families.build({"model_type": model_type, **TINY[model_type]})
+    norms = [part for t in model.tensors for part in t.parts if "norm" in part.name]
+    assert len(norms) == 1 + 2 * {"gemma": 2, "gemma2": 4, "gemma3_text": 6}[model_type]
+    assert {initializer_of(model.auto, part) for part in norms} == {Constant(0.0)}
 
 
 def test_fused_tensor_is_three_matrices():

@@ -119,7 +119,7 @@ def test_an_added_head_beside_a_family():
 # Models of transformers that no family knows
 
 UNKNOWN = {
-    "gemma": ("GemmaForCausalLM", {**TINY["llama"], "head_dim": 8}),
+    "vaultgemma": ("VaultGemmaForCausalLM", {**TINY["llama"], "head_dim": 8}),
     "mixtral": ("MixtralForCausalLM", {**TINY["llama"], "num_local_experts": 3}),
     "bert": ("BertForSequenceClassification", TINY["bert"]),
     "t5": ("T5ForConditionalGeneration", {"vocab_size": 96, "d_model": 24, "d_kv": 6, "d_ff": 40}),

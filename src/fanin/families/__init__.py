@@ -11,14 +11,16 @@ from typing import Any
 
 from fanin import config as configs
 from fanin.arguments import unknown
-from fanin.families import bert, gpt2, llama
+from fanin.families import bert, gemma, gpt2, llama, olmo2, phi3, stablelm, starcoder2
 from fanin.families.family import PLANNED, Family
 from fanin.model import Model
 
 __all__ = ["FAMILIES", "build", "load"]
 
+MODULES = (bert, gemma, gpt2, llama, olmo2, phi3, stablelm, starcoder2)
+
 FAMILIES: dict[str, Family] = {
-    family.model_type: family for module in (bert, gpt2, llama) for family in module.FAMILIES
+    family.model_type: family for module in MODULES for family in module.FAMILIES
 }
 
 

@@ -15,7 +15,19 @@ from typing import Any, NoReturn
 
 from fanin.config import quote
 
-__all__ = ["Config", "Field", "count", "fixed", "flag", "number", "read", "size", "text", "token"]
+__all__ = [
+    "Config",
+    "Field",
+    "count",
+    "derived",
+    "fixed",
+    "flag",
+    "number",
+    "read",
+    "size",
+    "text",
+    "token",
+]
 
 MAX_SIZE = 2**31 - 1
 MAX_LAYERS = 10_000
@@ -94,6 +106,11 @@ def text(default: str, *names: str) -> Field:
 def fixed(value: Any) -> Field:
     """Declare a fact of the model_type, which no file changes."""
     return Field("", lambda _: True, value, in_file=False)
+
+
+def derived(value: Callable[[Config], Any]) -> Field:
+    """Declare what follows from the fields before it, whatever the file says."""
+    return Field("", lambda _: True, None, null=value, in_file=False)
 
 
 def read(raw: Mapping[str, Any], fields: Mapping[str, Field], source: str) -> Config:

@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fanin.model import PADDING, Part, Tensor
 
-__all__ = ["embedding", "fused_linear", "linear", "norm", "part", "repeat", "table", "vector"]
+__all__ = [
+    "embedding",
+    "fused_linear",
+    "linear",
+    "norm",
+    "offset_norm",
+    "part",
+    "repeat",
+    "rms_norm",
+    "table",
+    "vector",
+]
 
 
 def linear(
@@ -34,14 +45,16 @@ def fused_linear(
 ) -> Iterator[Tensor]:
     """Yield dense layers that read the same input and lie one after another along the outputs.
 
-    `fan_outs` are their names (`query`, `key` ...) and sizes, `role` what goes before the name.
+    `fan_outs` are their names (`query`, `key`, `gate`, `up` ...) and sizes, `role` what goes before
+    the name in their roles (where the one of `up` is `in`).
     """
     total, axis = sum(fan_outs.values()), layout.index("o")
     weights, biases, offset = [], [], 0
     for label, fan_out in fan_outs.items():
         shape = _matrix_shape(fan_out, fan_in, layout)
         corner = (offset, 0) if axis == 0 else (0, offset)
-        weights.append(part(f"{name}.weight#{label}", f"{role}.{label}", shape, layout, at=corner))
+        own = f"{role}.{'in' if label == 'up' else label}"
+        weights.append(part(f"{name}.weight#{label}", own, shape, layout, at=corner))
         biases.append(
             part(f"{name}.bias#{label}", "bias", (fan_out,), None, at=(offset,), fan_in=fan_in)
         )
@@ -81,6 +94,16 @@ def norm(name: str, size: int, *, bias: bool = True) -> Iterator[Tensor]:
     yield vector(f"{name}.weight", size, "norm.scale")
     if bias:
         yield vector(f"{name}.bias", size, "norm.bias")
+
+
+def rms_norm(name: str, size: int) -> Iterator[Tensor]:
+    """Yield an RMS norm: a scale and no bias."""
+    yield from norm(name, size, bias=False)
+
+
+def offset_norm(name: str, size: int) -> Iterator[Tensor]:
+    """Yield an RMS norm that multiplies by 1 + weight."""
+    yield vector(f"{name}.weight", size, "norm.scale.offset")
 
 
 def vector(name: str, size: int, role: str, *, fan_in: int | None = None) -> Tensor:
