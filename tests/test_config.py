@@ -133,7 +133,7 @@ def test_refuses_an_absurd_size(field, value, shown):
         ({"model_type": "bert", "add_cross_attention": True}, "needs is_decoder"),
         (
             {"model_type": "gemma2", "num_attention_heads": 7, "num_key_value_heads": 1},
-            "hidden_size is 2304: must be a multiple of num_attention_heads, which is 7",
+            "hidden_size is 64: must be a multiple of num_attention_heads, which is 7",
         ),
         (
             {"model_type": "phi3", "vocab_size": 100},
