@@ -14,6 +14,7 @@
 #include "file.h"
 #include "fill.h"
 #include "gemm.h"
+#include "memory.h"
 #include "normal_cdf.h"
 #include "orthogonal.h"
 #include "sampler.h"
@@ -257,6 +258,14 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
         py::arg("progress") = py::none());
 
+  m.def(
+      "advise_huge_pages",
+      [](py::array& out) {
+        char* const begin = static_cast<char*>(out.mutable_data());
+        const auto bytes = static_cast<size_t>(out.nbytes());
+        if (untouched(begin, bytes)) advise_huge_pages(begin, bytes);
+      },
+      py::arg("out"));
   m.def(
       "normal_cdf",
       [](double x) {

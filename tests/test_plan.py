@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fanin import families, initializers, plan_checks
@@ -345,3 +346,37 @@ def test_table():
         f"BertForMaskedLM, scheme auto, seed 7: {plan.num_parameters:,} parameters in"
         f" {len(plan.entries)} tensors, {2 * plan.num_parameters:,} bytes",
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "box"),
+    [
+        (GPT2, "transformer.h.1.attn.c_attn.weight", (slice(1, 7), slice(5, 21))),
+        (GPT2, "transformer.h.0.attn.c_attn.bias", (slice(7, 9),)),
+        (BERT, "bert.embeddings.word_embeddings.weight", (slice(2, 5), slice(3, 8))),
+    ],
+)
+def test_a_box_of_a_tensor_is_filled_as_in_the_whole(config, name, box):
+    plan = plan_of(config, scheme="torch_default")
+    planned = entry(plan, name)
+    whole = np.full(planned.tensor.shape, np.nan, np.float32)
+    planned.fill(whole, seed=5)
+    assert np.isfinite(whole).all()
+    cut = np.full_like(whole[box], np.nan)
+    planned.fill(cut, seed=5, box=box)
+    assert np.array_equal(cut, whole[box])
+
+
+def test_what_of_a_part_lies_in_a_box():
+    """Against the indices themselves, for a part of every third row and every second column."""
+    lattice = Part("w", "x", (9, 9), "oi", (2, 1), (4, 5), (1, 0), (3, 2))
+    tensor = np.full((14, 11), -1)
+    numbers = np.arange(81).reshape(9, 9)
+    tensor[1:13:3, 0:10:2] = numbers[2:6, 1:6]
+    for low, high in [(0, 14), (1, 2), (2, 4), (5, 11), (11, 14)]:
+        box = (slice(low, high), slice(low // 2, min(high, 11)))
+        expected, found = tensor[box], np.full_like(tensor[box], -1)
+        if (inside := lattice.within(box)) is not None:
+            region, places = inside
+            found[places] = numbers[region]
+        assert np.array_equal(found, expected), box

@@ -108,21 +108,26 @@ def rank_checks(rank, world, folder, expected):
 
 
 def check_placements(world):
-    """Every pair of placements of a matrix, on meshes of one and two axes."""
-    single = nn.ParameterDict({"w": torch.empty(7, 10)})
-    overrides = {"w": "normal(std=2)"}
-    initialize_(single, overrides=overrides)
+    """Every pair of placements of a matrix, on meshes of one and two axes; fans of the whole."""
+    rules = {"plain": "normal(std=2)", "scaled": "xavier_uniform", "whole": "orthogonal"}
+    single = nn.ParameterDict({name: torch.empty(7, 10) for name in rules})
+    initialize_(single, overrides=rules)
     meshes = [(world,)] + ([(2, world // 2)] if world in (4, 8) else [])
-    kinds = [Replicate(), Shard(0), Shard(1)]
     for shape in meshes:
         mesh = init_device_mesh("cpu", shape)
-        for placements in product(kinds, repeat=len(shape)):
-            empty = torch.full((7, 10), float("nan"))
-            sharded = nn.ParameterDict({"w": distribute_tensor(empty, mesh, placements)})
-            before = sharded["w"]._version
-            initialize_(sharded, overrides=overrides)
-            assert torch.equal(sharded["w"].full_tensor(), single["w"]), (shape, placements)
-            assert sharded["w"]._version > before
+        for placements in product([Replicate(), Shard(0), Shard(1)], repeat=len(shape)):
+            sharded = nn.ParameterDict(
+                {
+                    name: distribute_tensor(torch.full((7, 10), float("nan")), mesh, placements)
+                    for name in rules
+                }
+            )
+            before = sharded["plain"]._version
+            initialize_(sharded, overrides=rules)
+            for name in rules:
+                gathered = sharded[name].full_tensor()
+                assert torch.equal(gathered, single[name]), (name, shape, placements)
+            assert sharded["plain"]._version > before
 
 
 def check_fully_sharded(mesh, expected, folder):

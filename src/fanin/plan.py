@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fanin import schemes
+from fanin import _core, schemes
 from fanin.initializers import Initializer
 from fanin.model import PADDING, Model, Part, Tensor
-from fanin.output import ITEMSIZE, dtype_name
+from fanin.output import ITEMSIZE, dtype_name, view
 from fanin.overrides import Override, overriding, read_overrides
 from fanin.plan_checks import check_cover, check_draws
 from fanin.rules import initializer_of
@@ -84,6 +84,8 @@ class Entry:
             Default: the environment's number, or the CPUs there are.
         """
         box = box or tuple(slice(0, size) for size in self.tensor.shape)
+        if len(self.tensor.parts) > 1:  # none of which is one piece of memory
+            _prepare_memory(out)
         for part, initializer in zip(self.tensor.parts, self.initializers, strict=True):
             inside = part.within(box)
             if inside is not None:
@@ -241,6 +243,13 @@ def make_plan(
         entries.append(Entry(tensor, dtype_name(tensor.dtype or dtype), tuple(initializers)))
     check_draws(entries, seed)
     return Plan(model, scheme, seed, dtype, read, tuple(entries))
+
+
+def _prepare_memory(out: Any) -> None:
+    """Ask for huge pages if `out` is one piece of memory that nobody has touched yet."""
+    array, _ = view(out)
+    if array.flags.c_contiguous:
+        _core.advise_huge_pages(array)
 
 
 def _std(initializer: Initializer, part: Part) -> float:

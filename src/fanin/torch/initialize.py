@@ -109,8 +109,7 @@ def initialize_(
     if not isinstance(module, nn.Module):
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     seed = check_seed(seed)
-    if threads is not None:
-        threads = thread_count(threads)
+    threads = thread_count(threads)  # once: it reads the container's quota
     chosen = list(overrides.items() if isinstance(overrides, Mapping) else overrides)
 
     inventory = take_inventory(module)
@@ -174,7 +173,7 @@ def _entries(
     return entries
 
 
-def _fill(tensor: torch.Tensor, entry: Entry, seed: int, threads: int | None) -> None:
+def _fill(tensor: torch.Tensor, entry: Entry, seed: int, threads: int) -> None:
     local = local_tensor(tensor)
     for box, places in local_boxes(tensor):
         entry.fill(local[places], seed=seed, box=box, threads=threads)
