@@ -21,6 +21,7 @@ import torch
 
 import fanin
 import fills
+import orthogonal_fills
 from fanin import _core
 from fanin.initializers import Normal
 from fanin.output import ITEMSIZE, numpy_dtype
@@ -245,7 +246,7 @@ def tool(name, package):
 
 
 def build(folder, *options):
-    """Build the core's test program and return its path."""
+    """Build the core's test programs and return their folder."""
     commands = [
         [tool("cmake", "cmake"), "-GNinja", "-S", ROOT / "tests" / "core", "-B", folder, *options],
         [tool("cmake", "cmake"), "--build", folder, "--parallel", "2"],
@@ -253,17 +254,17 @@ def build(folder, *options):
     for command in commands:
         run = subprocess.run(command, capture_output=True, text=True)
         assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
-    return folder / "fills"
+    return folder
 
 
 @pytest.fixture(scope="module")
-def native_program(tmp_path_factory):
+def native_programs(tmp_path_factory):
     assert Path("/usr/include/simde").is_dir(), "apt-get install libsimde-dev"
     return build(tmp_path_factory.mktemp("native"), "-DFANIN_SIMDE=ON")
 
 
 @pytest.fixture(scope="module")
-def arm_program(tmp_path_factory):
+def arm_programs(tmp_path_factory):
     return build(
         tmp_path_factory.mktemp("arm"),
         "-DCMAKE_SYSTEM_NAME=Linux",
@@ -293,12 +294,36 @@ def program_hashes(command, simd):
     return hashes
 
 
+def orthogonal_hashes(command, simd):
+    hashes = {}
+    for dtype in orthogonal_fills.DTYPES:
+        numbers = (
+            orthogonal_fills.SHORT,
+            orthogonal_fills.LONG,
+            orthogonal_fills.POSITION,
+            orthogonal_fills.GAIN,
+            2,
+        )
+        run = subprocess.run(
+            [*command, dtype, *map(str, numbers)],
+            env={**os.environ, "FANIN_SIMD": simd},
+            capture_output=True,
+            check=True,
+        )
+        hashes[dtype] = fills.sha256(run.stdout)
+    return hashes
+
+
 @pytest.mark.parametrize("simd", ["avx2", "avx512"])
-def test_core_without_python(simd, native_program):
-    assert program_hashes([native_program], simd) == PROGRAM_HASHES
+def test_core_without_python(simd, native_programs):
+    assert program_hashes([native_programs / "fills"], simd) == PROGRAM_HASHES
+    found = orthogonal_hashes([native_programs / "orthogonal"], simd)
+    assert found == orthogonal_fills.committed()
 
 
 @pytest.mark.parametrize("simd", ["baseline", "neon"])
-def test_core_on_arm(simd, arm_program):
+def test_core_on_arm(simd, arm_programs):
     emulator = [tool("qemu-aarch64", "qemu-user"), "-L", "/usr/aarch64-linux-gnu"]
-    assert program_hashes([*emulator, arm_program], simd) == PROGRAM_HASHES
+    assert program_hashes([*emulator, arm_programs / "fills"], simd) == PROGRAM_HASHES
+    found = orthogonal_hashes([*emulator, arm_programs / "orthogonal"], simd)
+    assert found == orthogonal_fills.committed()
