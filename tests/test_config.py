@@ -140,6 +140,15 @@ def test_refuses_an_absurd_size(field, value, shown):
             "pad_token_id is 32000: must be null or below vocab_size, which is 100",
         ),
         ({"model_type": "stablelm", "use_qkv_bias": 1}, "use_qkv_bias is 1: must be true or false"),
+        (
+            {"model_type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 3},
+            "num_attention_heads is 4: must be a multiple of num_kv_heads, which is 3",
+        ),
+        ({"model_type": "bloom", "n_embed": 62}, "n_embed is 62: .* of num_attention_heads"),
+        ({"model_type": "opt", "init_std": -1}, "init_std is -1: must be a finite number"),
+        ({"model_type": "opt", "pad_token_id": 100}, "pad_token_id is 100: .* below vocab_size"),
+        ({"model_type": "gptj", "num_attention_heads": 7}, "hidden_size is 64: .* which is 7"),
+        ({"model_type": "gpt_neox", "num_attention_heads": 5}, "hidden_size is 64: .* which is 5"),
         ({"model_type": "gemma3"}, "unknown model_type 'gemma3'; did you mean 'gemma'"),
     ],
 )

@@ -49,6 +49,32 @@ TINY = {
     **dict.fromkeys(("granite", "olmo2", "stablelm"), LLAMA_LIKE),
     "starcoder2": {**LLAMA_LIKE, "hidden_size": 192},  # its 24 heads divide that, too
     "phi3": {**LLAMA_LIKE, "pad_token_id": 2},
+    "gptj": GPT2,
+    "bloom": {"vocab_size": 96, "hidden_size": 64, "n_layer": 2, "n_head": 4},
+    "gpt_neox": {
+        "vocab_size": 96,
+        "hidden_size": 128,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+    },
+    "opt": {
+        "vocab_size": 96,
+        "hidden_size": 48,
+        "ffn_dim": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 20,
+        "pad_token_id": 2,
+    },
+    "falcon": {
+        "vocab_size": 96,
+        "hidden_size": 1136,  # 71 heads divide that, too
+        "ffn_hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_kv_heads": 2,
+    },
 }
 
 ARCHITECTURES = [
@@ -65,6 +91,14 @@ SWITCHES = [
     {"use_bias": False},
     {"use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True},
     {"num_key_value_heads": 32},
+    {"word_embed_proj_dim": 12, "_remove_final_layer_norm": True},
+    {"enable_bias": False, "do_layer_norm_before": False},
+    {"layer_norm_elementwise_affine": False},
+    {"attention_bias": False},
+    {"n_embed": 32, "num_hidden_layers": 3},
+    {"new_decoder_architecture": True, "bias": True},
+    {"new_decoder_architecture": True, "num_ln_in_parallel_attn": 1},
+    {"multi_query": False, "parallel_attn": False, "bias": True},
     {"head_dim": 10},
     {"n_inner": None},
     {"n_ctx": 7},
@@ -82,6 +116,8 @@ SWITCHES = [
 
 COUNTS = {
     "bert-base-uncased": 109_514_298,
+    "bloom-560m": 559_214_592,
+    "falcon-7b": 6_921_720_704,
     "gemma-2-2b": 2_614_341_888,
     "gemma-2b": 2_506_172_416,
     "gemma-3-1b": 999_885_952,
@@ -91,7 +127,10 @@ COUNTS = {
     "llama-3.1-70b": 70_553_706_496,
     "llama-3.1-8b": 8_030_261_248,
     "mistral-7b-v0.1": 7_241_732_096,
+    "opt-125m": 125_239_296,
     "phi-3-mini": 3_821_079_552,
+    "pythia-1.4b": 1_414_647_808,
+    "pythia-70m": 70_426_624,
     "qwen2.5-0.5b": 494_032_768,
     "qwen2.5-7b": 7_615_616_512,
     "qwen3-0.6b": 596_049_920,
@@ -125,7 +164,7 @@ def our_tensors(model):
 
 
 def check(raw):
-    ours, theirs = families.build(raw), transformers_model(raw)
+    ours, theirs = families.build(raw).in_module(), transformers_model(raw)
     assert our_tensors(ours) == transformers_tensors(theirs)
     stored = {name: id(value) for name, value in theirs.state_dict(keep_vars=True).items()}
     assert set(stored) == {tensor.name for tensor in ours.tensors} | set(ours.tied)
@@ -175,6 +214,8 @@ def test_switches(model_type, architecture, switch):
     raw = config_of(model_type, architecture, **switch)
     if "n_embd" in switch and model_type != "gpt2":
         raw["hidden_size"] = 64
+    if model_type == "falcon":
+        raw.pop("head_dim", None)  # transformers has it as a property, which no file sets
     check(raw)
 
 
@@ -199,6 +240,17 @@ def test_only_a_model_type_is_the_default_model_of_transformers():
         check({"model_type": model_type, "architectures": [model.architecture]})
 
 
+FUSED = {
+    "gpt_neox": "attention.query_key_value",
+    "bloom": "self_attention.query_key_value",
+    "falcon": "self_attention.query_key_value",
+}
+
+
+def label(part):
+    return part.name.partition("#")[2]
+
+
 def parts_of(model, name):
     tensor = next(t for t in model.tensors if t.name == name)
     return [
@@ -218,6 +270,72 @@ def test_fused_tensors_of_phi3_are_matrices_of_their_own():
         (f"{at}mlp.gate_up_proj.weight#gate", "mlp.gate", (48, 128), "oi", (0, 0)),
         (f"{at}mlp.gate_up_proj.weight#up", "mlp.in", (48, 128), "oi", (48, 0)),
     ]
+
+
+HEADS = {  # fields, and how the module itself takes the rows of the tensor apart
+    "gpt_neox": ({}, lambda rows: rows.view(8, 3, 16, 128).unbind(1)),
+    "bloom": ({}, lambda rows: rows.view(4, 3, 16, 64).unbind(1)),
+    "falcon": ({}, lambda rows: rows.split([1136, 284, 284])),
+    "falcon, 2 groups": (
+        {"new_decoder_architecture": True},
+        lambda rows: rows.view(2, 4, 284, 1136).split([2, 1, 1], dim=1),
+    ),
+    "falcon, 4 groups": ({"multi_query": False}, lambda rows: rows.view(4, 3, 284, 1136).unbind(1)),
+}
+
+
+@pytest.mark.parametrize("case", HEADS)
+def test_rows_of_fused_heads_are_those_of_three_matrices(case):
+    model_type, (fields, take_apart) = case.partition(",")[0], HEADS[case]
+    raw = {"model_type": model_type, **TINY[model_type], **fields, "bias": True}
+    model = families.build(raw)
+    for kind in ("weight", "bias"):
+        tensor = next(t for t in model.tensors if t.name.endswith(f"1.{FUSED[model_type]}.{kind}"))
+        whole = torch.zeros(tensor.shape)
+        filled = torch.zeros(tensor.shape)
+        matrices = {}
+        for part in tensor.parts:
+            matrix = matrices.setdefault(part.name, torch.randn(part.shape))
+            assert matrix.shape == part.shape
+            assert part.role == ("bias" if kind == "bias" else f"attention.{label(part)}")
+            assert part.fan_in == (tensor.parts[0].fan_in if kind == "bias" else None)
+            to, size = part.tensor_start[0], part.extent[0]
+            whole[to : to + size] = matrix[part.start[0] : part.start[0] + size]
+            filled[to : to + size] += 1
+        assert (filled == 1).all()
+        assert [name.rpartition("#")[2] for name in matrices] == ["query", "key", "value"]
+        columns = whole if kind == "weight" else whole[:, None].expand(-1, model.hidden_size)
+        for ours, theirs in zip(matrices.values(), take_apart(columns.contiguous()), strict=True):
+            expected = theirs.reshape(-1, model.hidden_size)
+            assert torch.equal(
+                ours if kind == "weight" else ours[:, None], expected[:, : ours[0].numel()]
+            )
+
+
+def test_head_of_gpt_neox_is_stored_under_its_older_name():
+    model = families.build({"model_type": "gpt_neox", **TINY["gpt_neox"]})
+    head = model.in_module().tensors[-1]
+    assert (model.tensors[-1].name, head.name) == ("embed_out.weight", "lm_head.weight")
+    assert head.parts == model.tensors[-1].parts
+    tied = families.build(
+        {"model_type": "gpt_neox", **TINY["gpt_neox"], "tie_word_embeddings": True}
+    )
+    assert tied.tied == {"embed_out.weight": "gpt_neox.embed_in.weight"}
+    assert tied.in_module().tied == {"lm_head.weight": "gpt_neox.embed_in.weight"}
+
+
+@pytest.mark.parametrize("model_type", ["falcon", "opt", "gpt_neox"])
+def test_an_initializer_range_of_zero(model_type):
+    """As the `_init_weights` of each has it."""
+    field = "init_std" if model_type == "opt" else "initializer_range"
+    model = families.build({"model_type": model_type, **TINY[model_type], field: 0})
+    std = {
+        role: getattr(rule, "std", None)
+        for role, rule in model.auto.items()
+        if role in ("embedding", "attention")
+    }
+    expected = {"falcon": (0.02, 0), "opt": (0, 0), "gpt_neox": (0.02, 0.02)}[model_type]
+    assert (std["embedding"], std["attention"]) == expected
 
 
 @pytest.mark.parametrize("model_type", ["gemma", "gemma2", "gemma3_text"])

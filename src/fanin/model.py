@@ -138,11 +138,32 @@ class Model:
     tied: Mapping[str, str] = field(default_factory=dict)  # name that is not stored -> stored name
     auto: Rules = field(default_factory=dict)  # the architecture's own initialization
     raw: dict[str, Any] = field(default_factory=dict)  # the config as it was read
+    module_names: Mapping[str, str] = field(default_factory=dict)  # stored name -> the module's
 
     @property
     def num_parameters(self) -> int:
         """Number of parameters, tied ones counted once."""
         return sum(tensor.numel for tensor in self.tensors)
+
+    def in_module(self) -> Model:
+        """Return it with the names that transformers' module has; parts keep theirs, the keys.
+
+        Examples
+        --------
+        >>> from fanin import families
+        >>> model = families.load("pythia-70m")
+        >>> model.tensors[-1].name, model.in_module().tensors[-1].name
+        ('embed_out.weight', 'lm_head.weight')
+        """
+        own = self.module_names
+        return replace(
+            self,
+            tensors=tuple(
+                replace(each, name=own.get(each.name, each.name)) for each in self.tensors
+            ),
+            tied={own.get(alias, alias): own.get(name, name) for alias, name in self.tied.items()},
+            module_names={},
+        )
 
 
 def _joined(roles: list[str]) -> str:

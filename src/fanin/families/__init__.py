@@ -11,13 +11,41 @@ from typing import Any
 
 from fanin import config as configs
 from fanin.arguments import unknown
-from fanin.families import bert, gemma, gpt2, llama, olmo2, phi3, stablelm, starcoder2
+from fanin.families import (
+    bert,
+    bloom,
+    falcon,
+    gemma,
+    gpt2,
+    gpt_neox,
+    gptj,
+    llama,
+    olmo2,
+    opt,
+    phi3,
+    stablelm,
+    starcoder2,
+)
 from fanin.families.family import PLANNED, Family
 from fanin.model import Model
 
 __all__ = ["FAMILIES", "build", "load"]
 
-MODULES = (bert, gemma, gpt2, llama, olmo2, phi3, stablelm, starcoder2)
+MODULES = (
+    bert,
+    bloom,
+    falcon,
+    gemma,
+    gpt2,
+    gpt_neox,
+    gptj,
+    llama,
+    olmo2,
+    opt,
+    phi3,
+    stablelm,
+    starcoder2,
+)
 
 FAMILIES: dict[str, Family] = {
     family.model_type: family for module in MODULES for family in module.FAMILIES

@@ -8,7 +8,7 @@ published initialization. Everything else, from reading fields to leaving out ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fanin.arguments import unknown
@@ -40,6 +40,7 @@ class Family:
     tied: Mapping[str, str]  # alias -> stored name, where tie_word_embeddings is true
     auto: Callable[[Config], Rules]  # what the architecture's own code does
     check: Callable[[Config], None]  # refuses fields that do not go together
+    module_names: Mapping[str, str] = field(default_factory=dict)  # where a module's name differs
 
     def build(self, raw: dict[str, Any], source: str = "config.json") -> Model:
         """Return the model that a config describes; ValueError, naming `source`, if it cannot."""
@@ -57,7 +58,7 @@ class Family:
             family=self.name,
             model_type=self.model_type,
             architecture=architecture,
-            config={field: getattr(config, field) for field in self.fields},
+            config={name: getattr(config, name) for name in self.fields},
             tensors=tuple(tensor for tensor in tensors if tensor.name not in tied),
             num_layers=config.num_hidden_layers,
             hidden_size=config.hidden_size,
@@ -66,6 +67,7 @@ class Family:
             tied=tied,
             auto=self.auto(config),
             raw=raw,
+            module_names={name: own for name, own in self.module_names.items() if name in names},
         )
 
     def _architecture(self, raw: dict[str, Any], source: str) -> str:

@@ -42,23 +42,47 @@ def fused_linear(
     *,
     bias: bool = True,
     layout: str = "oi",
+    heads: int = 1,
 ) -> Iterator[Tensor]:
     """Yield dense layers that read the same input and lie one after another along the outputs.
 
     `fan_outs` are their names (`query`, `key`, `gate`, `up` ...) and sizes, `role` what goes before
-    the name in their roles (where the one of `up` is `in`).
+    the name in their roles (where the one of `up` is `in`). With `heads`, each is cut in as many
+    equal bands: the first band of every layer comes first, then the second of every layer ...
     """
     total, axis = sum(fan_outs.values()), layout.index("o")
     weights, biases, offset = [], [], 0
-    for label, fan_out in fan_outs.items():
-        shape = _matrix_shape(fan_out, fan_in, layout)
-        corner = (offset, 0) if axis == 0 else (0, offset)
-        own = f"{role}.{'in' if label == 'up' else label}"
-        weights.append(part(f"{name}.weight#{label}", own, shape, layout, at=corner))
-        biases.append(
-            part(f"{name}.bias#{label}", "bias", (fan_out,), None, at=(offset,), fan_in=fan_in)
-        )
-        offset += fan_out
+    for head in range(heads):
+        for label, fan_out in fan_outs.items():
+            shape, band = _matrix_shape(fan_out, fan_in, layout), fan_out // heads
+            start, stop = [0, 0], list(shape)
+            start[axis], stop[axis] = head * band, (head + 1) * band
+            corner = (offset, 0) if axis == 0 else (0, offset)
+            own = f"{role}.{'in' if label == 'up' else label}"
+            weights.append(
+                part(
+                    f"{name}.weight#{label}",
+                    own,
+                    shape,
+                    layout,
+                    at=corner,
+                    start=tuple(start),
+                    stop=tuple(stop),
+                )
+            )
+            biases.append(
+                part(
+                    f"{name}.bias#{label}",
+                    "bias",
+                    (fan_out,),
+                    None,
+                    at=(offset,),
+                    start=(head * band,),
+                    stop=((head + 1) * band,),
+                    fan_in=fan_in,
+                )
+            )
+            offset += band
     yield Tensor.of(f"{name}.weight", _matrix_shape(total, fan_in, layout), tuple(weights))
     if bias:
         yield Tensor.of(f"{name}.bias", (total,), tuple(biases))

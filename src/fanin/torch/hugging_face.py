@@ -72,7 +72,8 @@ def family_model(root: nn.Module) -> Model | None:
         return None
     for key in ("dtype", "torch_dtype", "quantization_config"):
         raw.pop(key, None)
-    return families.build(raw | {"architectures": [names[0]]}, source=f"{names[0]}.config")
+    model = families.build(raw | {"architectures": [names[0]]}, source=f"{names[0]}.config")
+    return model.in_module()
 
 
 def intentions(inventory: Inventory, paths: set[str], seed: int) -> Intentions:
