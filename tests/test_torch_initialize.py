@@ -151,6 +151,30 @@ def test_other_models_of_transformers_as_their_own_code_does(model_type):
     assert not report.named("left")
 
 
+def test_what_a_part_that_is_marked_as_done_would_hide():
+    """ViTMAE's parent fills its patch embedding through a view of it, unless that is marked."""
+    sizes = {"hidden_size": 48, "intermediate_size": 64, "image_size": 32, "num_hidden_layers": 1}
+    module = from_config({"model_type": "vit_mae", "architectures": ["ViTMAEModel"], **sizes})
+    projection = module.embeddings.patch_embeddings.projection
+    projection._is_hf_initialized = True
+    initialize_(module)
+    assert projection._is_hf_initialized is True
+    limit = math.sqrt(6 / (48 + 3 * 16 * 16))
+    assert 0.99 * limit < projection.weight.abs().max() <= limit
+    assert module.embeddings.position_embeddings.std() > 0.4  # sines and cosines
+
+
+def test_norms_that_add_one_start_from_zero_in_every_scheme():
+    architecture, fields = UNKNOWN["vaultgemma"]
+    raw = {"model_type": "vaultgemma", "architectures": [architecture], **fields, **LAYERS}
+    module = from_config(raw)
+    initialize_(module, "he")
+    assert not module.model.norm.weight.any()
+    layer = poison(module.model.layers[0])  # by itself it belongs to no model of transformers
+    initialize_(layer, "he")
+    assert not layer.input_layernorm.weight.any()
+
+
 def test_experts_are_matrices_of_their_own():
     architecture, fields = UNKNOWN["mixtral"]
     raw = {"model_type": "mixtral", "architectures": [architecture], **fields, **LAYERS}
@@ -319,6 +343,15 @@ def test_loaded_parameters_stay_as_they_are():
     for name in report.named("kept"):
         assert torch.equal(tensors(module)[name].isnan(), before[name].isnan())
     assert not module[0].bias.isnan().any()
+
+
+def test_a_module_that_is_loaded_is_not_drawn_at_all(monkeypatch):
+    module = nn.Sequential(nn.Linear(5, 5), nn.Linear(5, 5))
+    for parameter in module.parameters():
+        parameter._is_hf_initialized = True
+    monkeypatch.setattr("fanin.initializers.Initializer.fill", None)
+    report = initialize_(module)
+    assert {(row.action, row.detail) for row in report.rows} == {("kept", "loaded")}
 
 
 def test_a_loaded_model_keeps_all_but_its_new_head(tmp_path):

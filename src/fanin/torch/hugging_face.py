@@ -44,6 +44,12 @@ __all__ = ["Intentions", "family_model", "intentions"]
 UNTOUCHED = 0.625
 """Value of a stand-in for a parameter, exact in every float dtype (and 0 in an integer one)."""
 
+DONE = "_is_hf_initialized"
+"""The attribute by which transformers marks modules, as it marks tensors it has loaded."""
+
+_BY_POSITION = ("copy_", "eye_", "dirac_", "orthogonal_", "sparse_")
+"""Functions whose elements are not interchangeable."""
+
 _TORCH_MODULES = [
     "torch.nn.init",
     *(f"torch.nn.modules.{name}" for name in ("activation", "conv", "linear", "rnn")),
@@ -145,7 +151,7 @@ def _recording(inventory: Inventory, found: Intentions) -> Iterator[None]:
 
     bare: dict[str, torch.Tensor] = {}
     for held in inventory.parameters.values():
-        element = torch.full((), UNTOUCHED, dtype=held.tensor.dtype)
+        element = torch.full((), UNTOUCHED, dtype=held.tensor.dtype, device="cpu")
         bare[held.name] = nn.Parameter(element.expand(held.tensor.shape), requires_grad=False)
     copied: dict[str, torch.Tensor] = {}
     for held in inventory.buffers.values():
@@ -167,7 +173,10 @@ def _recording(inventory: Inventory, found: Intentions) -> Iterator[None]:
             if id(tensor) in names:
                 _note(found, names[id(tensor)], name, tensor, bound.arguments)
             elif id(getattr(tensor, "_base", None)) in names:
-                if name != "zeros_":  # of a padding row, which is a part of its own
+                whole = tensor._base.numel() == tensor.numel() and name not in _BY_POSITION
+                if whole:  # in another shape, which gives other fans
+                    _note(found, names[id(tensor._base)], name, tensor, bound.arguments)
+                elif name != "zeros_":  # of a padding row, which is a part of its own
                     found.unclear.add(names[id(tensor._base)])
             else:
                 original(*args, **kwargs)
@@ -191,10 +200,19 @@ def _recording(inventory: Inventory, found: Intentions) -> Iterator[None]:
                     if old is not None
                 }
                 stack.enter_context(patch.dict(held_by, new))
+            # Some modules do nothing where a part of theirs is marked as done.
+            mark = owner.__dict__.pop(DONE, None)
+            stack.callback(_restore, owner, mark)
         yield
     for name, tensor in bare.items():
         if tensor.numel() > 0 and tensor.flatten()[0] != UNTOUCHED:
             found.unclear.add(name)
+
+
+def _restore(module: nn.Module, mark: bool | None) -> None:
+    module.__dict__.pop(DONE, None)
+    if mark is not None:
+        module.__dict__[DONE] = mark
 
 
 def _note(
