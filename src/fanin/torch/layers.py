@@ -17,6 +17,7 @@ from torch import nn
 
 from fanin.families.layers import part, table
 from fanin.initializers import Constant, Initializer, Normal, TorchLinear, Uniform
+from fanin.layouts import resolve_layout
 from fanin.model import Tensor
 
 __all__ = ["UNKNOWN", "Described", "describe", "unknown_parameter"]
@@ -49,8 +50,9 @@ def describe(at: str, module: nn.Module) -> Iterator[Described]:
 
 
 def unknown_parameter(name: str, shape: tuple[int, ...]) -> Tensor:
-    """Return a parameter that only an override can initialize."""
-    return Tensor.of(name, shape, (part(name, UNKNOWN, shape, None),))
+    """Return a parameter that only an override can initialize, with the axes torch would assume."""
+    layout = resolve_layout(shape, None) if len(shape) > 1 else None
+    return Tensor.of(name, shape, (part(name, UNKNOWN, shape, layout),))
 
 
 def _linear(at: str, module: Any) -> Iterator[Described]:
