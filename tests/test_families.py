@@ -324,20 +324,6 @@ def test_head_of_gpt_neox_is_stored_under_its_older_name():
     assert tied.in_module().tied == {"lm_head.weight": "gpt_neox.embed_in.weight"}
 
 
-@pytest.mark.parametrize("model_type", ["falcon", "opt", "gpt_neox"])
-def test_an_initializer_range_of_zero(model_type):
-    """As the `_init_weights` of each has it."""
-    field = "init_std" if model_type == "opt" else "initializer_range"
-    model = families.build({"model_type": model_type, **TINY[model_type], field: 0})
-    std = {
-        role: getattr(rule, "std", None)
-        for role, rule in model.auto.items()
-        if role in ("embedding", "attention")
-    }
-    expected = {"falcon": (0.02, 0), "opt": (0, 0), "gpt_neox": (0.02, 0.02)}[model_type]
-    assert (std["embedding"], std["attention"]) == expected
-
-
 @pytest.mark.parametrize("model_type", ["gemma", "gemma2", "gemma3_text"])
 def test_norms_of_gemma_start_at_zero(model_type):
     model = families.build({"model_type": model_type, **TINY[model_type]})

@@ -12,8 +12,11 @@ from torch import nn
 import fanin
 from fanin import families
 from fanin.checkpoint import write
+from fanin.model import PADDING
 from fanin.plan import make_plan
+from fanin.rules import initializer_of
 from fanin.torch import InitializationError, initialize_
+from fanin.torch.hugging_face import family_model, intentions
 from fanin.torch.inventory import take_inventory
 from test_families import ARCHITECTURES, TINY
 
@@ -68,6 +71,19 @@ def test_the_bits_of_a_checkpoint(model_type, architecture, tmp_path):
     report = initialize_(module, **options)
     assert_equal(tensors(module), tensors(loaded))
     assert {row.action for row in report.rows} <= {"filled", "tied", "recomputed"}
+
+
+@pytest.mark.parametrize(("model_type", "architecture"), ARCHITECTURES)
+@pytest.mark.parametrize("std", [0.03, 0.0])
+def test_auto_of_a_family_is_what_init_weights_does(model_type, architecture, std):
+    fields = {**TINY[model_type], "init_std" if model_type == "opt" else "initializer_range": std}
+    module = from_config({"model_type": model_type, "architectures": [architecture], **fields})
+    inventory, model = take_inventory(module), family_model(module)
+    theirs = intentions(inventory, set(inventory.modules), 0).initializers
+    for tensor in model.tensors:
+        rules = {initializer_of(model.auto, part) for part in tensor.parts if part.role != PADDING}
+        assert rules == {theirs.pop(tensor.name)}, tensor.name
+    assert not theirs
 
 
 @pytest.mark.parametrize("tied", [True, False])
