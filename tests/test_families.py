@@ -14,8 +14,10 @@ import transformers
 from safetensors import safe_open
 
 from fanin import families
+from fanin.checkpoint import write
 from fanin.families import FAMILIES
 from fanin.initializers import Constant
+from fanin.plan import make_plan
 from fanin.rules import initializer_of
 
 DATA = Path(__file__).parent / "data" / "hf_names"
@@ -310,6 +312,17 @@ def test_rows_of_fused_heads_are_those_of_three_matrices(case):
             assert torch.equal(
                 ours if kind == "weight" else ours[:, None], expected[:, : ours[0].numel()]
             )
+
+
+def test_number_of_heads_changes_no_value(tmp_path):
+    matrices = []
+    for heads in (1, 8):
+        raw = {"model_type": "gpt_neox", **TINY["gpt_neox"], "num_attention_heads": heads}
+        write(make_plan(families.build(raw), seed=3), tmp_path / str(heads))
+        with safe_open(tmp_path / str(heads) / "model.safetensors", "pt") as file:
+            rows = file.get_tensor("gpt_neox.layers.1.attention.query_key_value.weight")
+        matrices.append(rows.view(heads, 3, 128 // heads, 128).transpose(0, 1).reshape(3, 128, 128))
+    assert torch.equal(*matrices)
 
 
 def test_head_of_gpt_neox_is_stored_under_its_older_name():
