@@ -13,7 +13,7 @@
 //   multiplier_bit         the draws are others, as random as the right ones
 //   name_ignored           every matrix begins at the same draw
 //   missing_last_sign      the last vector of an orthogonal matrix lacks its random sign
-//   ascending_reflectors   a panel's reflectors in ascending order
+//   ascending_reflectors   a vector meets its own panel's reflectors in ascending order
 //   stale_panel            a panel has the reflectors of the one that was applied before it
 #pragma once
 

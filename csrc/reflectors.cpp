@@ -126,7 +126,13 @@ void Panel<T>::reflect(T* const* rows, const size_t* index, size_t count) {
   product.add({count, count_, count_, coordinates, packed_factor_.data(), count_ * strip_,
                space->places.data()});
 
-  for (size_t r = 0; r < count; ++r) space->places[r] = rows[r] + first_;
+  for (size_t r = 0; r < count; ++r) {
+    const size_t own = index[r] - first_;  // a vector's last reflector, where it is of this panel
+    if (planted("ascending_reflectors") && own < count_) {
+      std::fill(space->places[r] + own + 1, space->places[r] + count_, T{0});
+    }
+    space->places[r] = rows[r] + first_;
+  }
   product.subtract({count, width_, count_, combined, by_reflector_.data(), count_ * strip_,
                     space->places.data()});
 }
@@ -276,8 +282,9 @@ void Panel<T>::pack_factor() {
   for (size_t column = 0; column < count_; column += strip_) {
     for (size_t k = 0; k < count_; ++k, to += strip_) {
       for (size_t i = 0; i < std::min(strip_, count_ - column); ++i) {
-        const size_t row = planted("ascending_reflectors") ? column + i : k;
-        const size_t at = planted("ascending_reflectors") ? k : column + i;
+        // T's transpose is that of the reflectors in ascending order.
+        const bool ascending = planted("ascending_reflectors");
+        const size_t row = ascending ? column + i : k, at = ascending ? k : column + i;
         to[i] = static_cast<T>(factor_[row * A_STRIDE + at]);
       }
     }

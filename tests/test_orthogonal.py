@@ -229,7 +229,17 @@ def check_mean(values, mean, std):
 
 @pytest.mark.parametrize(
     ("rows", "columns"),
-    [*((n, n) for n in range(1, 9)), (64, 64), (3, 5), (5, 3), (1, 4), (4, 1), (2, 64), (64, 2)],
+    [
+        *((n, n) for n in range(1, 9)),
+        (64, 64),
+        (192, 192),
+        (3, 5),
+        (5, 3),
+        (1, 4),
+        (4, 1),
+        (2, 64),
+        (64, 2),
+    ],
 )
 def test_corner_entries(rows, columns):
     """An entry is one coordinate of a point on a sphere: its square is Beta(1/2, (n - 1) / 2)."""
