@@ -1,8 +1,9 @@
 """Whole models: `from_config` under `fanin.torch.accelerate()`, beside itself without.
 
-`python bench/models.py [MODEL ...]`. Each run is a process of its own; the two take turns, after as
-much memory as the model needs was touched and freed once. The time begins after the imports: the
-model is built on the meta device first, which loads its code and samples nothing.
+`python bench/models.py [MODEL ...]`. A process for each model, in which the two take turns after a
+first round that does not count: it loads code, and touches the memory. Each build still gets fresh
+pages from the kernel. Processes of their own would measure the host of a virtual machine as well,
+which takes free memory back within seconds and returns it a small page at a time.
 """
 
 from __future__ import annotations
@@ -44,41 +45,31 @@ MODELS: dict[str, tuple[str, str, str, dict[str, int]]] = {
 BARS = ["gpt2-xl", "llama-1.1b", "bert-large", "vit-large", "resnet-50"]
 
 BUILD = """
-import contextlib, json, sys, time
+import contextlib, gc, json, sys, time
 import torch, transformers
 import fanin.torch
 task, dtype, model_type, fields = json.loads(sys.argv[1])
 config = transformers.AutoConfig.for_model(model_type, **fields)
-def build():
-    auto = getattr(transformers, f"AutoModelFor{task}")
-    return auto.from_config(config, dtype=getattr(torch, dtype))
-with torch.device("meta"):
-    build()
-started = time.perf_counter()
-with fanin.torch.accelerate() if sys.argv[2] == "fanin" else contextlib.nullcontext():
-    model = build()
-seconds = time.perf_counter() - started
-print(json.dumps([seconds, model.num_parameters(), model.get_memory_footprint()]))
+auto = getattr(transformers, f"AutoModelFor{task}")
+times = {"torch": [], "fanin": []}
+for turn in range(1 + int(sys.argv[2])):
+    for contestant in times:
+        started = time.perf_counter()
+        with fanin.torch.accelerate() if contestant == "fanin" else contextlib.nullcontext():
+            model = auto.from_config(config, dtype=getattr(torch, dtype))
+        times[contestant].append(time.perf_counter() - started)
+        print(f"{contestant}: {times[contestant][-1]:.2f} s", file=sys.stderr)
+        size = model.num_parameters(), model.get_memory_footprint()
+        del model
+        gc.collect()
+print(json.dumps([{name: seconds[1:] for name, seconds in times.items()}, *size]))
 """
-
-TOUCH = "import numpy, sys; numpy.ones(int(sys.argv[1]), numpy.uint8)"
 
 
 def measure(name: str, rounds: int) -> tuple[dict[str, list[float]], int, int]:
     """Seconds of each contestant's rounds, and the parameters and bytes of the model."""
-    times: dict[str, list[float]] = {"torch": [], "fanin": []}
-    parameters = num_bytes = 0
-    for turn in range(-1, rounds):
-        for contestant, seconds in times.items():
-            if turn < 0 and contestant == "torch":
-                continue  # the first build of all counts for nothing: it says the size
-            result = _run(BUILD, json.dumps(MODELS[name]), contestant)
-            elapsed, parameters, num_bytes = json.loads(result)
-            if turn >= 0:
-                seconds.append(elapsed)
-                print(f"{name}, {contestant}: {elapsed:.2f} s", file=sys.stderr)
-        if turn < 0:
-            _run(TOUCH, str(int(1.1 * num_bytes)))
+    print(f"{name}, {rounds} rounds and one before", file=sys.stderr)
+    times, parameters, num_bytes = json.loads(_run(BUILD, json.dumps(MODELS[name]), str(rounds)))
     return times, parameters, num_bytes
 
 
@@ -115,7 +106,7 @@ def main() -> None:
     lines += [row(name, *measure(name, arguments.rounds)) for name in arguments.models]
     lines += [
         "",
-        f"Median of {arguments.rounds} rounds, in turn, each in a process of its own."
+        f"Median of {arguments.rounds} rounds, in turn."
         f" {machine.sentence(machine.facts(['torch', 'transformers']))}. To repeat: `{command}`.",
     ]
     print("\n".join(lines))
