@@ -102,23 +102,20 @@ template <class T>
 void Panel<T>::reflect(T* const* rows, const size_t* index, size_t count) {
   const typename Workspaces<RowWorkspace>::Lease space(row_workspaces_);
   const ProductKernels<T>& product = product_kernels<T>();
-  for (size_t r = 0; r < count; ++r) begin_row(rows[r], index[r]);
-  // Rows of later panels are zero in this one's positions, and a term of zero changes no sum.
-  const bool later = *std::min_element(index, index + count) >= first_ + count_;
-
+  const size_t own = std::lower_bound(index, index + count, first_ + count_) - index;
   T* const coordinates = space->coordinates.data();  // on the reflectors, R V
   clear_and_point(space->places, coordinates, count, count_);
-  for (size_t begin = later ? count_ : 0; begin < width_;) {
-    const size_t block = begin / GEMM_DEPTH * GEMM_DEPTH;
-    const size_t end = std::min(width_, block + GEMM_DEPTH);
-    for (size_t r = 0; r < count; ++r) {
-      memcpy(space->block.data() + r * A_STRIDE, rows[r] + first_ + begin,
+  for (size_t r = 0; r < own; ++r) begin_row(rows[r], index[r] - first_, space->places[r]);
+  for (size_t r = own; r < count; ++r) std::fill_n(rows[r] + first_, count_, T{0});
+  // Rows of later panels are zero in this one's positions, and a term of zero changes no sum.
+  for (size_t begin = count_; begin < width_ && own < count; begin += GEMM_DEPTH) {
+    const size_t end = std::min(width_, begin + GEMM_DEPTH);
+    for (size_t r = own; r < count; ++r) {
+      memcpy(space->block.data() + (r - own) * A_STRIDE, rows[r] + first_ + begin,
              (end - begin) * sizeof(T));
     }
-    product.add({count, count_, end - begin, space->block.data(),
-                 by_position(block) + (begin - block) * strip_, (end - block) * strip_,
-                 space->places.data()});
-    begin = end;
+    product.add({count - own, count_, end - begin, space->block.data(), by_position(begin),
+                 (end - begin) * strip_, space->places.data() + own});
   }
 
   T* const combined = space->combined.data();  // R V T
@@ -127,9 +124,8 @@ void Panel<T>::reflect(T* const* rows, const size_t* index, size_t count) {
                space->places.data()});
 
   for (size_t r = 0; r < count; ++r) {
-    const size_t own = index[r] - first_;  // a vector's last reflector, where it is of this panel
-    if (planted("ascending_reflectors") && own < count_) {
-      std::fill(space->places[r] + own + 1, space->places[r] + count_, T{0});
+    if (planted("ascending_reflectors") && r < own) {
+      std::fill(space->places[r] + index[r] - first_ + 1, space->places[r] + count_, T{0});
     }
     space->places[r] = rows[r] + first_;
   }
@@ -137,13 +133,16 @@ void Panel<T>::reflect(T* const* rows, const size_t* index, size_t count) {
                     space->places.data()});
 }
 
+// A vector of this panel is -s e before it, so that its coordinates are an element of each
+// reflector.
 template <class T>
-void Panel<T>::begin_row(T* row, size_t index) const {
-  if (index >= first_ + count_) {
-    std::fill_n(row + first_, count_, T{0});
-  } else {
-    std::fill_n(row + first_, width_, T{0});
-    row[index] = static_cast<T>(-signs_[index - first_]);
+void Panel<T>::begin_row(T* row, size_t own, T* coordinates) {
+  const T sign = static_cast<T>(-signs_[own]);
+  std::fill_n(row + first_, width_, T{0});
+  row[first_ + own] = sign;
+  const size_t depth = std::min(GEMM_DEPTH, width_);
+  for (size_t k = 0; k < count_; ++k) {
+    coordinates[k] += sign * by_position(0)[(k / strip_ * depth + own) * strip_ + k % strip_];
   }
 }
 
@@ -198,8 +197,9 @@ void Panel<T>::add_to_gram(size_t begin, size_t end, const T* packed, double* gr
   for (size_t k = 0; k < count_; k += rows_at_a_time) {
     const size_t size = std::min(rows_at_a_time, count_ - k);
     const size_t columns = std::min(PANEL, round_up(k + size, strip));
-    product.add({size, columns, depth, space->a.data() + k * A_STRIDE, space->b.data(),
-                 depth * strip, rows + k});
+    const size_t zeros = begin == 0 ? std::min(k, depth) : 0;  // before the vectors from k on
+    product.add({size, columns, depth - zeros, space->a.data() + k * A_STRIDE + zeros,
+                 space->b.data() + zeros * strip, depth * strip, rows + k});
   }
 }
 

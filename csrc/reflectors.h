@@ -43,9 +43,9 @@ class Panel {
   // The reflectors from `first`, a multiple of PANEL, on, of one matrix of the batch.
   void sample(uint64_t matrix, size_t first);
 
-  // Applies them to rows of long_side elements, rows[r] that of vector index[r]. What a row holds
-  // before the first of its vector's reflectors, in its own panel, is overwritten. At most
-  // rows_a_block() rows; safe from several threads at once.
+  // Applies them to rows of long_side elements, rows[r] that of vector index[r], which ascends.
+  // What a row holds before the first of its vector's reflectors, in its own panel, is overwritten.
+  // At most rows_a_block() rows; safe from several threads at once.
   void reflect(T* const* rows, const size_t* index, size_t count);
 
  private:
@@ -59,7 +59,7 @@ class Panel {
   }
   double* gram(size_t group) { return grams_.data() + group * PANEL * A_STRIDE; }
 
-  void begin_row(T* row, size_t index) const;
+  void begin_row(T* row, size_t own, T* coordinates);
   void pack(size_t group);
   void add_to_gram(size_t begin, size_t end, const T* packed, double* gram);
   void finish_vectors();
