@@ -226,6 +226,10 @@ ERRORS = {
         lambda: fanin.jax.initialize(DENSE, overrides=[("dense/kernl", "zeros")]),
         "override 'dense/kernl' matches no tensor and no part; near: dense/kernel",
     ),
+    "overrides": (
+        lambda: fanin.jax.initialize(DENSE, overrides="*=zeros"),
+        r"overrides must be a mapping or \(pattern, initializer\) pairs, got '\*=zeros'",
+    ),
     "layouts": (
         lambda: fanin.jax.initialize(DENSE, layouts=[("x", "io")]),
         "layouts: 'x' matches no leaf; there are dense/kernel",

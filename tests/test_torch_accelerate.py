@@ -347,6 +347,7 @@ def inference_tensor():
 REFUSED = {
     "negative std": lambda: torch.zeros(3).normal_(0, -1),
     "bounds in the wrong order": lambda: torch.zeros(3).uniform_(1, 0),
+    "bounds beyond the dtype": lambda: torch.zeros(3, dtype=torch.float16).uniform_(0, 1e5),
     "too many arguments": lambda: torch.zeros(3).normal_(0, 1, 2),
     "an argument twice": lambda: torch.zeros(3).normal_(0, mean=0),
     "an unknown argument": lambda: torch.zeros(3).normal_(scale=2),

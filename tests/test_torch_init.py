@@ -365,6 +365,22 @@ def test_bad_arguments(name, arguments, message):
         assert tensor.is_meta or (tensor == 7).all()
 
 
+def test_bounds_beyond_the_dtype():
+    tensor = torch.full((3,), 7.0, dtype=torch.float16)
+    with pytest.raises(
+        ValueError, match=r"b must be from -65504.0 to 65504.0 .*float16, got 100000.0"
+    ):
+        fanin.torch.uniform_(tensor, 0.0, 1e5)
+    with pytest.raises(ValueError, match=r"a must be from .*, got -100000.0"):
+        fanin.torch.uniform_(tensor, -1e5)
+    assert (tensor == 7).all()
+
+
+def test_a_generator_of_another_type():
+    with pytest.raises(TypeError, match=r"generator must be a torch.Generator or None, got 5"):
+        fanin.torch.normal_(torch.empty(3), generator=5)
+
+
 @pytest.mark.parametrize("name", FANS)
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_fans_need_two_axes(name, shape):

@@ -428,6 +428,18 @@ def test_a_module_without_parameters_is_left():
     assert initialize_(empty).rows[0].detail == "no elements"
 
 
+def test_buffers_that_a_subclass_of_a_norm_adds_are_left():
+    module = nn.BatchNorm1d(3)
+    module.register_buffer("mask", torch.full((3,), 7.0))
+    module.running_mean.fill_(NAN)
+    module.running_var.fill_(NAN)
+    report = initialize_(module)
+    assert report.named("left") == ["mask"]
+    assert module.mask.eq(7).all()
+    assert module.running_mean.eq(0).all()
+    assert module.running_var.eq(1).all()
+
+
 # Errors, before anything is written
 
 
@@ -482,6 +494,12 @@ def overlapping():
     return module
 
 
+def transposed():
+    module = nn.ModuleDict({"a": nn.Linear(3, 4), "b": nn.Linear(4, 3)})
+    module["b"].weight = nn.Parameter(module["a"].weight.detach().T)
+    return module
+
+
 def placeholder():
     module = nn.Linear(3, 3)
     module.weight = nn.Parameter(torch.empty(0))
@@ -500,6 +518,7 @@ def placeholder():
         (inference, "weight was made in inference mode"),
         (lambda: nn.LazyLinear(3), "weight has no shape yet"),
         (overlapping, "twice .*: a.weight, b.weight"),
+        (transposed, "twice .*: a.weight, b.weight"),
         (placeholder, r"weight is an empty placeholder of DeepSpeed for the shape \(3, 3\)"),
     ],
 )
@@ -520,6 +539,10 @@ def test_what_cannot_be_filled(make, message):
         ({"skip": [3]}, TypeError, "skip must be patterns, as strings, got 3"),
         ({"overrides": {"wieght": "ones"}}, ValueError, "'wieght' matches no tensor.*weight"),
         ({"overrides": {"weight": "one"}}, ValueError, "override 'weight': unknown"),
+        ({"overrides": "*=ones"}, TypeError, r"overrides must be .* pairs, got '\*=ones'"),
+        ({"overrides": [("weight",)]}, TypeError, r"overrides must be .* pairs, got .*'weight',"),
+        ({"overrides": None}, TypeError, "overrides must be .* pairs, got None"),
+        ({"only": 5}, TypeError, "only must be a pattern or patterns, as strings, got 5"),
         ({"threads": 0}, ValueError, "threads must be from 1"),
     ],
 )

@@ -9,7 +9,7 @@ rule for a tied name, which no file stores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from typing import TypeAlias
@@ -17,16 +17,31 @@ from typing import TypeAlias
 from fanin.initializers import Initializer, parse
 from fanin.model import PADDING, Model, Part, Tensor
 
-__all__ = ["Override", "overriding", "read_overrides"]
+__all__ = ["Override", "Overrides", "override_pairs", "overriding", "read_overrides"]
 
 Override: TypeAlias = tuple[str, Initializer]
 
+Overrides: TypeAlias = Mapping[str, str | Initializer] | Iterable[tuple[str, str | Initializer]]
+"""What users pass: initializers as values or as text."""
 
-def read_overrides(
-    overrides: Iterable[tuple[str, str | Initializer]], model: Model
-) -> tuple[Override, ...]:
+
+def override_pairs(overrides: Overrides) -> list[tuple[str, str | Initializer]]:
+    """Return overrides as a list of (pattern, initializer); TypeError if they are not that."""
+    given = overrides.items() if isinstance(overrides, Mapping) else overrides
+    pairs = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
+    if pairs is None or not all(
+        isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs
+    ):
+        raise TypeError(
+            f"overrides must be a mapping or (pattern, initializer) pairs, got {overrides!r}"
+        )
+    return [(pattern, initializer) for pattern, initializer in pairs]
+
+
+def read_overrides(overrides: Overrides, model: Model) -> tuple[Override, ...]:
     """Return the overrides with their initializers parsed; ValueError if one cannot apply."""
-    read = tuple((_pattern(given), _initializer(given, rule)) for given, rule in overrides)
+    pairs = override_pairs(overrides)
+    read = tuple((_pattern(given), _initializer(given, rule)) for given, rule in pairs)
     names = dict.fromkeys(
         name
         for tensor in model.tensors

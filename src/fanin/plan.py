@@ -8,7 +8,6 @@ is stored, and no two matrices share a draw of the generator's cycle.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,7 @@ from fanin import _core, schemes
 from fanin.initializers import Initializer
 from fanin.model import PADDING, Model, Part, Tensor
 from fanin.output import ITEMSIZE, dtype_name, view
-from fanin.overrides import Override, overriding, read_overrides
+from fanin.overrides import Override, Overrides, overriding, read_overrides
 from fanin.plan_checks import check_cover, check_draws
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
@@ -194,7 +193,7 @@ def make_plan(
     scheme: str = "auto",
     seed: int = 0,
     dtype: str | None = None,
-    overrides: Iterable[tuple[str, str | Initializer]] = (),
+    overrides: Overrides = (),
 ) -> Plan:
     """Return the checked plan of a model.
 
@@ -207,7 +206,7 @@ def make_plan(
         From 0 to 2**64 - 1.
     dtype : str, optional
         Of every tensor that does not need another one. Default: the config's, or float32.
-    overrides : iterable of (pattern, initializer), optional
+    overrides : mapping or iterable of (pattern, initializer), optional
         Each pattern is a shell-style glob over names of tensors and of their parts (a fused
         `c_attn.weight` has the parts `c_attn.weight#query` ...). The last that matches decides.
         A padding row stays zero.

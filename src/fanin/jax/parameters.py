@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fanin import plan as plans
 from fanin.arguments import choice
-from fanin.initializers import Initializer
 from fanin.jax.sampling import empty, on_devices, sample_region
 from fanin.jax.trees import UNKNOWN, Leaf, leaves_of, model_of
 from fanin.output import numpy_dtype, region_bounds
+from fanin.overrides import Overrides, override_pairs
 from fanin.plan import Entry, Plan
 from fanin.schemes import SCHEMES
 from fanin.threads import thread_count
@@ -34,7 +34,7 @@ def initialize(
     abstract_params: Any,
     scheme: str = "auto",
     seed: int = 0,
-    overrides: Iterable[tuple[str, str | Initializer]] = (),
+    overrides: Overrides = (),
     shardings: Any = None,
     threads: int | None = None,
     *,
@@ -51,7 +51,7 @@ def initialize(
         `auto`: what Flax's layers start from. `he` takes the gain of relu.
     seed : int, default 0
         From 0 to 2**64 - 1.
-    overrides : iterable of (pattern, initializer), optional
+    overrides : mapping or iterable of (pattern, initializer), optional
         Each pattern is a shell-style glob over names, which are paths: `params/Dense_0/kernel`. The
         last that matches decides.
     shardings : tree of jax.sharding.Sharding, optional
@@ -99,7 +99,7 @@ def make_plan(
     abstract_params: Any,
     scheme: str = "auto",
     seed: int = 0,
-    overrides: Iterable[tuple[str, str | Initializer]] = (),
+    overrides: Overrides = (),
     *,
     layouts: Iterable[tuple[str, str]] = (),
 ) -> Plan:
@@ -121,7 +121,7 @@ def _plan(
     leaves: list[Leaf],
     scheme: str,
     seed: int,
-    overrides: Iterable[tuple[str, str | Initializer]],
+    overrides: Overrides,
     layouts: Iterable[tuple[str, str]],
 ) -> Plan:
     if scheme in SCHEMES and scheme not in SCHEMES_OF_TREES:
@@ -130,7 +130,7 @@ def _plan(
             f" {', '.join(SCHEMES_OF_TREES)}"
         )
     choice("scheme", scheme, SCHEMES_OF_TREES)
-    overrides = list(overrides)
+    overrides = override_pairs(overrides)
     model = model_of(leaves, layouts)
     missing = [
         f"{tensor.name} {tensor.shape}"

@@ -16,7 +16,7 @@ from torch import nn
 from fanin import schemes
 from fanin.initializers import Initializer
 from fanin.output import dtype_name
-from fanin.overrides import overriding, read_overrides
+from fanin.overrides import Overrides, override_pairs, overriding, read_overrides
 from fanin.plan import Entry, Plan, make_plan
 from fanin.plan_checks import check_draws
 from fanin.rules import initializer_of
@@ -29,8 +29,6 @@ from fanin.torch.selection import check_tensors, kept_tensors
 from fanin.torch.sharding import is_sharded, local_boxes
 
 __all__ = ["initialize_"]
-
-Overrides = Mapping[str, str | Initializer] | Iterable[tuple[str, str | Initializer]]
 
 
 def initialize_(
@@ -87,7 +85,7 @@ def initialize_(
         meta device, of integers or complex numbers, expanded, made in inference mode, sparse, with
         a pending sum (`Partial`).
     TypeError
-        `module` is not a module.
+        `module` is not a module; `overrides`, `only` or `skip` are not what is said above.
 
     Nothing has been written when an error is raised.
 
@@ -110,7 +108,7 @@ def initialize_(
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     seed = check_seed(seed)
     threads = thread_count(threads)  # once: it reads the container's quota
-    chosen = list(overrides.items() if isinstance(overrides, Mapping) else overrides)
+    chosen = override_pairs(overrides)
 
     inventory = take_inventory(module)
     kept = kept_tensors(inventory, only, skip)
@@ -193,12 +191,19 @@ def _recompute(buffers: Mapping[str, Held], computed: Mapping[str, torch.Tensor]
     for name, held in buffers.items():
         if name in computed:
             held.tensor.copy_(computed[name])
-        elif isinstance(held.module, nn.modules.batchnorm._NormBase):
-            held.tensor.fill_(1 if held.attribute == "running_var" else 0)
+        elif (
+            isinstance(held.module, nn.modules.batchnorm._NormBase)
+            and held.attribute in _STATISTICS
+        ):
+            held.tensor.fill_(_STATISTICS[held.attribute])
         else:
             continue
         done.add(name)
     return done
+
+
+_STATISTICS = {"running_mean": 0, "running_var": 1, "num_batches_tracked": 0}
+"""What the buffers of batch and instance norms start from."""
 
 
 def _rows(

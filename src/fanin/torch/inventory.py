@@ -159,8 +159,15 @@ def _check_overlaps(parameters: list[Held]) -> None:
     spans = [(span, held) for held in parameters if (span := _span(held.tensor))]
     spans.sort(key=lambda pair: pair[0])
     for (one, held), (other, following) in pairwise(spans):
-        contiguous = all(local_tensor(h.tensor).is_contiguous() for h in (held, following))
-        if one[0] == other[0] and other[1] < one[2] and contiguous:
+        dense = _is_dense(held.tensor) and _is_dense(following.tensor)
+        if one[0] == other[0] and other[1] < one[2] and dense:
             raise InitializationError(
                 "a module with overlapping parameters", twice=[held.name, following.name]
             )
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """True for a tensor without memory between its elements, in whatever order: a transpose too."""
+    span = _span(tensor)
+    local = local_tensor(tensor)
+    return span is not None and span[2] - span[1] == local.numel() * local.element_size()

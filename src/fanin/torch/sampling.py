@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 from torch.autograd import forward_ad
 from torch.utils import _python_dispatch
 
-from fanin.initializers import Initializer
+from fanin.initializers import Initializer, Uniform
 from fanin.output import ITEMSIZE
 
 FLOATS = frozenset(getattr(torch, name) for name in ITEMSIZE if hasattr(torch, name))
@@ -47,6 +47,8 @@ def sample_checked(
     tensor: Tensor, initializer: Initializer, generator: Generator | None = None
 ) -> Tensor:
     """As `sample`, of a tensor that `check` has passed."""
+    if isinstance(initializer, Uniform):
+        _check_bounds(tensor, initializer)
     if tensor.is_meta or tensor.numel() == 0:
         return tensor
     seed = draw_seed(generator)
@@ -64,6 +66,8 @@ def draw_seed(generator: Generator | None = None) -> int:
     >>> draw_seed(torch.Generator().manual_seed(0)) == draw_seed(torch.Generator().manual_seed(0))
     True
     """
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}")
     device = "cpu" if generator is None else generator.device
     bits = torch.empty((), dtype=torch.int64, device=device)
     return int(bits.random_(-(2**63), None, generator=generator)) % 2**64
@@ -115,6 +119,18 @@ def check(tensor: Any) -> None:
             f"elements of tensor share memory, as after expand(): shape {tuple(tensor.shape)},"
             f" strides {tensor.stride()}; fill its contiguous() copy"
         )
+
+
+def _check_bounds(tensor: Tensor, law: Uniform) -> None:
+    """Refuse bounds that the dtype does not reach, as torch does: clamping heaps values there."""
+    largest = torch.finfo(tensor.dtype).max
+    for name, bound in (("a", law.low), ("b", law.high)):
+        if abs(bound) > largest:
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise ValueError(
+                f"{name} must be from {-largest!r} to {largest!r} for a tensor of {dtype}, got"
+                f" {bound!r}"
+            )
 
 
 def shares_elements(tensor: Any) -> bool:

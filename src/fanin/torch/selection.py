@@ -77,6 +77,8 @@ def _problem(tensor: torch.Tensor) -> str:
 
 def _matching(argument: str, patterns: str | Iterable[str], every: dict[str, Held]) -> set[str]:
     matched: set[str] = set()
+    if not isinstance(patterns, Iterable):
+        raise TypeError(f"{argument} must be a pattern or patterns, as strings, got {patterns!r}")
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         if not isinstance(pattern, str):
             raise TypeError(f"{argument} must be patterns, as strings, got {pattern!r}")
