@@ -19,8 +19,8 @@ from fanin.initializers import (
     Orthogonal,
     TorchLinear,
     Uniform,
-    VarianceScaling,
 )
+from fanin.initializers.table import glorot_uniform, he_normal
 from fanin.model import Model, Part
 from fanin.rules import Rules, normal_weights, weights
 
@@ -87,7 +87,7 @@ def xavier(model: Model) -> Rules:
 
     Glorot & Bengio 2010, equation 16. Query, key and value count as three matrices.
     """
-    return weights(VarianceScaling(1.0, "fan_avg", "uniform"))
+    return weights(glorot_uniform())
 
 
 def he(model: Model) -> Rules:
@@ -97,9 +97,7 @@ def he(model: Model) -> Rules:
     As there, one gain serves every matrix, also those that no activation precedes. An embedding
     looks rows up: its fan_in is that of the head it may be tied to.
     """
-    scale = gain(model.activation) ** 2
-    matrices = weights(VarianceScaling(scale, "fan_in", "normal"))
-    return {**matrices, "embedding": VarianceScaling(1.0, "fan_in", "normal")}
+    return {**weights(he_normal(model.activation)), "embedding": he_normal(1.0)}
 
 
 def orthogonal(model: Model) -> Rules:
