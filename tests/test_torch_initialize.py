@@ -8,6 +8,7 @@ import scipy.stats
 import torch
 import transformers
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 import fanin
 from fanin import families
@@ -404,6 +405,28 @@ def test_only_and_skip(options, filled):
         assert touched is not bool((value.isnan() | (value == 77)).any()), name
 
 
+def test_an_override_of_what_is_kept():
+    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    module[0].weight._is_hf_initialized = True
+    with pytest.raises(ValueError, match=r"'0.weight' .* 0.weight is kept \(loaded\)"):
+        initialize_(module, overrides={"0.weight": "ones"})
+    with pytest.raises(ValueError, match=r"'1.\*' .* 1.weight is kept \(not in only\)"):
+        initialize_(module, only="0.*", overrides={"1.*": "ones"})
+    initialize_(module, overrides={"*.weight": "ones"})
+    assert module[1].weight.eq(1).all()
+    assert not module[0].weight.eq(1).any()
+
+
+@pytest.mark.parametrize("weight", [None, nn.Parameter(torch.zeros(9))])
+def test_a_layer_whose_weight_is_packed_or_elsewhere_is_not_that_layer(weight):
+    module = nn.Linear(3, 3)
+    module.weight = weight
+    left = ["bias"] if weight is None else ["weight", "bias"]
+    with pytest.raises(InitializationError, match=f"unmatched.*: {', '.join(left)}"):
+        initialize_(module)
+    assert initialize_(module, overrides={"*": "ones"}).named("filled") == left
+
+
 def test_an_override_decides_last():
     module = poison(nn.Sequential(nn.Linear(5, 5), nn.MultiheadAttention(4, 1)))
     rules = {"*weight": "ones", "1.in_proj_weight#key": "zeros"}
@@ -500,6 +523,12 @@ def transposed():
     return module
 
 
+def wrapped():
+    module = nn.Linear(3, 3)
+    module.weight = nn.Parameter(TwoTensor(torch.zeros(3, 3), torch.zeros(3, 3)))
+    return module
+
+
 def placeholder():
     module = nn.Linear(3, 3)
     module.weight = nn.Parameter(torch.empty(0))
@@ -518,6 +547,7 @@ def placeholder():
         (inference, "weight was made in inference mode"),
         (lambda: nn.LazyLinear(3), "weight has no shape yet"),
         (overlapping, "twice .*: a.weight, b.weight"),
+        (wrapped, "weight is a TwoTensor, not plain memory"),
         (transposed, "twice .*: a.weight, b.weight"),
         (placeholder, r"weight is an empty placeholder of DeepSpeed for the shape \(3, 3\)"),
     ],

@@ -25,7 +25,7 @@ from fanin.threads import thread_count
 from fanin.torch.description import Description, describe_module
 from fanin.torch.inventory import Held, Inventory, local_tensor, take_inventory
 from fanin.torch.report import InitializationError, Report, Row
-from fanin.torch.selection import check_tensors, kept_tensors
+from fanin.torch.selection import check_overrides, check_tensors, kept_tensors
 from fanin.torch.sharding import is_sharded, local_boxes
 
 __all__ = ["initialize_"]
@@ -116,6 +116,7 @@ def initialize_(
         {name: held for name, held in tensors.items() if name not in kept}
         for tensors in (inventory.parameters, inventory.buffers)
     )
+    check_overrides((pattern for pattern, _ in chosen), inventory, kept)
     check_tensors(parameters.values(), buffers.values())
     description = describe_module(inventory, parameters, seed)
     plan = _plan(description, scheme, seed, chosen)

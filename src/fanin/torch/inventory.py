@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from fanin.torch.report import InitializationError
+from fanin.torch.sampling import dispatches
 from fanin.torch.sharding import is_sharded
 
 __all__ = ["Held", "Inventory", "local_tensor", "take_inventory"]
@@ -144,7 +145,9 @@ def _span(tensor: torch.Tensor) -> tuple[int, int, int] | None:
     if nn.parameter.is_lazy(tensor):
         return None
     local = local_tensor(tensor)
-    if local.is_meta or local.layout is not torch.strided or local.numel() == 0:
+    if dispatches(local) or local.is_meta:
+        return None
+    if local.layout is not torch.strided or local.numel() == 0:
         return None
     if local.untyped_storage().nbytes() == 0:  # freed
         return None

@@ -40,6 +40,8 @@ def describe(at: str, module: nn.Module) -> Iterator[Described]:
         What goes before the parameters' own names: the layer's path and a dot.
     """
     for cls in type(module).__mro__:
+        if cls in _AXES and getattr(module.weight, "ndim", 0) not in _AXES[cls]:
+            return  # something else holds the weight, or packs it in its own way
         if cls in _LAYERS:
             yield from _LAYERS[cls](at, module)
             return
@@ -308,6 +310,15 @@ _LAYERS: dict[type, Callable[[str, Any], Iterator[Described]]] = {
     nn.RNNCellBase: _recurrent,
 }
 """torch's layers; a subclass is what its nearest known base is."""
+
+_AXES: dict[type, tuple[int, ...]] = {
+    nn.Linear: (2,),
+    nn.Bilinear: (3,),
+    nn.modules.conv._ConvNd: (3, 4, 5),
+    nn.Embedding: (2,),
+    nn.EmbeddingBag: (2,),
+}
+"""How many axes the weight of such a layer has."""
 
 _LAYERS_BY_NAME: dict[str, Callable[[str, Any], Iterator[Described]]] = {
     "^Conv1D$": _conv1d,

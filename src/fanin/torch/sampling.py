@@ -92,7 +92,7 @@ def is_foreign(tensor: Any) -> bool:
     """True where torch must do what is asked: more than a tensor's memory may be involved."""
     return (
         not isinstance(tensor, Tensor)
-        or type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
+        or dispatches(tensor)
         or tensor.is_nested
         or _python_dispatch._get_current_dispatch_mode() is not None
         or torch._C._functorch.peek_interpreter_stack() is not None
@@ -100,6 +100,11 @@ def is_foreign(tensor: Any) -> bool:
         or torch.jit.is_tracing()
         or forward_ad._current_level >= 0
     )
+
+
+def dispatches(tensor: Tensor) -> bool:
+    """True for a class that decides itself what an operation does to what memory."""
+    return type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
 
 
 def check(tensor: Any) -> None:

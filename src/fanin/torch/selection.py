@@ -10,9 +10,10 @@ from torch import nn
 
 from fanin.output import ITEMSIZE, view
 from fanin.torch.inventory import Held, Inventory, local_tensor
+from fanin.torch.sampling import dispatches
 from fanin.torch.sharding import local_boxes
 
-__all__ = ["check_tensors", "kept_tensors"]
+__all__ = ["check_overrides", "check_tensors", "kept_tensors"]
 
 LOADED = "_is_hf_initialized"
 """The attribute by which transformers marks a tensor that it has loaded from a checkpoint."""
@@ -56,9 +57,23 @@ def check_tensors(parameters: Iterable[Held], buffers: Iterable[Held]) -> None:
             raise ValueError(f"{held.name} {problem}")
 
 
+def check_overrides(patterns: Iterable[object], inventory: Inventory, kept: dict[str, str]) -> None:
+    """Raise ValueError for a pattern that matches only parameters that stay as they are."""
+    for pattern in patterns:
+        found = [n for n in inventory.parameters if fnmatchcase(n, str(pattern))]
+        if found and all(name in kept for name in found):
+            raise ValueError(
+                f"override {pattern!r} matches only what is not touched: {found[0]} is kept"
+                f" ({kept[found[0]]})"
+            )
+
+
 def _problem(tensor: torch.Tensor) -> str:
     if nn.parameter.is_lazy(tensor):
         return "has no shape yet: its layer is lazy, run the module once first"
+    if dispatches(local_tensor(tensor)):
+        kind = type(local_tensor(tensor)).__name__
+        return f"is a {kind}, not plain memory: initialize it before, or leave it out with skip="
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in ITEMSIZE:
         return f"has the dtype {name}; allowed: {', '.join(ITEMSIZE)}. Leave it out with skip="
