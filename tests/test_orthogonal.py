@@ -133,6 +133,7 @@ def test_draws_and_standard_deviation():
         assert Orthogonal().filler((2, 15, 7), "bio", 1, dtype).draws == draws
     assert Orthogonal(3.0).standard_deviation((2, 16, 7), "bio") == 3 / 4
     assert Orthogonal(3.0).standard_deviation((0, 0)) == 3
+    assert DeltaOrthogonal(3.0).standard_deviation((5, 4, 0)) == 3
     values = fanin.orthogonal((500, 1600), seed=0)
     assert values.std() == pytest.approx(1 / 40, rel=1e-3)
     assert str(parse("orthogonal(gain=tanh)")) == f"orthogonal(gain={5 / 3!r})"

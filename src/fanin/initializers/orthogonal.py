@@ -57,7 +57,7 @@ class DeltaOrthogonal(Structured):
 
     def _standard_deviation(self, shape: tuple[int, ...], layout: str | None, groups: int) -> float:
         matrix = self._kernel(shape, layout)
-        return self.gain / math.sqrt(max(matrix.rows, 1) * matrix.size(matrix.axes("k")))
+        return self.gain / math.sqrt(max(matrix.rows * matrix.size(matrix.axes("k")), 1))
 
     def _filler(
         self, shape: tuple[int, ...], layout: str | None, groups: int, dtype: str
