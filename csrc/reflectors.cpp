@@ -67,7 +67,7 @@ Panel<T>::Panel(uint64_t position, uint64_t short_side, uint64_t long_side, cons
   by_reflector_.resize(count * round_up(long_side, strip_));
   // Products read a whole number of tiles of rows.
   const size_t beyond = product_kernels<double>().tile_rows;
-  grams_.resize(((long_side + GRAM_GROUP - 1) / GRAM_GROUP * PANEL + beyond) * A_STRIDE);
+  grams_.resize(((long_side + GRAM_GROUP - 1) / GRAM_GROUP * count + beyond) * A_STRIDE);
   factor_.resize((PANEL + beyond) * A_STRIDE);
   strips_.resize(2 * PANEL * PANEL);
   packed_factor_.resize(count * round_up(count, strip_));

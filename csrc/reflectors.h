@@ -57,7 +57,7 @@ class Panel {
   T* by_position(size_t position) {
     return by_position_.data() + position * round_up(count_, strip_);
   }
-  double* gram(size_t group) { return grams_.data() + group * PANEL * A_STRIDE; }
+  double* gram(size_t group) { return grams_.data() + group * count_ * A_STRIDE; }
 
   void begin_row(T* row, size_t own, T* coordinates);
   void pack(size_t group);
