@@ -91,7 +91,7 @@ print(peak() - before)
             16e6,  # the vectors from end to end
             32e6,
         ),
-        # Few reflectors are padded to a tile of the product, 48 at most, in one form only.
+        # Few reflectors are padded to a tile of the product, 32 at most, in one form only.
         ("orthogonal((16, 100_000), seed=0, threads=2)", 6.4e6, 40e6),
     ],
 )
