@@ -8,6 +8,7 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import fanin.jax
@@ -96,6 +97,8 @@ def out_shardings():
             made = {name: call(key, sharding) for name, call in calls.items()}
             made["spec"] = sharded(key, P("x"))
             made["spec in jit"] = told(key, P("x"))
+            # As Flax shards a parameter whose initializer is told nothing.
+            made["later"] = nnx.Param(init(key, (16, 6)), out_sharding=("x", None)).get_value()
         made["no mesh"] = sharded(key, sharding)
         for name, array in made.items():
             same = np.array_equal(array, whole) and array.sharding.is_equivalent_to(sharding, 2)

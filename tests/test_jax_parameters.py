@@ -289,7 +289,7 @@ def test_a_device_samples_its_region_only(eight_devices):
 
 
 def test_sharded_initializers(eight_devices):
-    assert len(eight_devices["out_shardings"]) == 12
+    assert len(eight_devices["out_shardings"]) == 14
     assert all(eight_devices["out_shardings"].values()), eight_devices["out_shardings"]
 
 

@@ -45,6 +45,8 @@ def sample(
         return sample_region(initializer, shape, index, layout, dtype, seed=seed)
 
     if out_sharding is None:
+        out_sharding = _over_the_mesh()
+    if out_sharding is None:
         return jax.device_put(region((slice(None),) * len(shape)))
     return jax.make_array_from_callback(shape, on_devices(out_sharding), region)
 
@@ -128,6 +130,20 @@ def on_devices(sharding: Any) -> Any:
             " NamedSharding(mesh, spec)"
         )
     return jax.sharding.NamedSharding(mesh, spec)
+
+
+def _over_the_mesh() -> Any:
+    """Return where JAX puts what nobody has sharded: every device of the mesh that is set, if any.
+
+    Flax shards such an array further, which it refuses to do with one that is on a single device.
+    """
+    if jax.sharding.get_abstract_mesh().empty:
+        return None
+    try:
+        mesh = jax.sharding.get_mesh()
+    except ValueError:  # inside of `jit`, with a key that is a constant there
+        return None
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
