@@ -186,8 +186,9 @@ class Filling {
 template <class T>
 void fill_in(uint64_t position, const OrthogonalRegion& region, double gain, Dtype dtype, char* out,
              int threads, const Poll& poll) {
-  // About the operations of one matrix's vectors.
-  const double operations = 2.0 * static_cast<double>(region.vectors.count) *
+  // About the operations of one matrix: those of its panels, and of its vectors.
+  const double panel = static_cast<double>(std::min<uint64_t>(PANEL, region.short_side));
+  const double operations = 2.0 * (panel + static_cast<double>(region.vectors.count)) *
                             static_cast<double>(region.short_side) *
                             static_cast<double>(region.long_side);
   const size_t matrices = region.matrices.count;
@@ -196,7 +197,9 @@ void fill_in(uint64_t position, const OrthogonalRegion& region, double gain, Dty
     // A matrix at a time would make the panel's memory anew each time.
     const size_t worth = static_cast<size_t>(std::max(1.0, OPERATIONS_A_THREAD / operations));
     const size_t share = std::max<size_t>(1, matrices / (8 * static_cast<size_t>(threads)));
-    const size_t group = std::min(matrices, std::max(worth, share));
+    // Ctrl-C waits for the group.
+    const size_t most = static_cast<size_t>(OPERATIONS_OF_A_SMALL_MATRIX / operations);
+    const size_t group = std::min({matrices, most, std::max(worth, share)});
     for_each_block(
         ceil_div(matrices, group), threads,
         [&](uint64_t block) {

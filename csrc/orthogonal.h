@@ -37,7 +37,8 @@ struct OrthogonalRegion {
 
 // The reflectors of a panel are sampled when they are needed. Memory beside the output: the panel,
 // and, where the output's rows are not those of the computation (another dtype, strides, a part of
-// the long side), a buffer of up to CHUNK vectors.
+// the long side), a buffer of up to CHUNK vectors; both for each thread where a batch of small
+// matrices is shared out.
 void fill_orthogonal(uint64_t position, const OrthogonalRegion& region, double gain, Dtype dtype,
                      char* out, int threads, const Poll& poll);
 

@@ -176,7 +176,6 @@ def test_memory_of_a_part():
 # Prints how long fills go on after a signal, in seconds.
 INTERRUPTED = """
 import os, signal, threading, time
-import numpy as np
 from orthogonal_fills import fill
 
 def interrupt():
@@ -184,21 +183,23 @@ def interrupt():
     sent = time.perf_counter()
     os.kill(os.getpid(), signal.SIGINT)
 
-def seconds_on(out, threads):
+def seconds_on(short, long, **options):
     threading.Timer(0.1, interrupt).start()
     try:
-        fill(*out.shape[1:], out=out, matrices=range(len(out)), threads=threads)
+        fill(short, long, **options)
     except KeyboardInterrupt:
         print(time.perf_counter() - sent)
 
 for threads in (1, 2):
-    seconds_on(np.zeros((1, 6000, 6000), np.float32), threads)
-    seconds_on(np.zeros((200, 512, 512), np.float32), threads)
+    seconds_on(6000, 6000, threads=threads)
+    seconds_on(512, 512, matrices=range(200), threads=threads)
+    one = {"vectors": (511,), "components": (0,)}
+    seconds_on(512, 512, matrices=range(100_000), **one, threads=threads)
 """
 
 
 def test_ctrl_c():
-    """Long products and long batches stop within a second."""
+    """Long products, and long batches of whole matrices or of one element each, stop in a second."""
     latencies = [float(line) for line in run_here(INTERRUPTED).split()]
-    assert len(latencies) == 4
+    assert len(latencies) == 6
     assert max(latencies) < 1
