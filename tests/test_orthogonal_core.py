@@ -199,7 +199,7 @@ for threads in (1, 2):
 
 
 def test_ctrl_c():
-    """Long products, and long batches of whole matrices or of one element each, stop in a second."""
+    """Long products, long batches, and those of one element a matrix stop within a second."""
     latencies = [float(line) for line in run_here(INTERRUPTED).split()]
     assert len(latencies) == 6
     assert max(latencies) < 1
