@@ -29,9 +29,6 @@ constexpr size_t TILE = 64;
 
 size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
-template <class T>
-constexpr Dtype COMPUTING_DTYPE = std::is_same_v<T, double> ? Dtype::float64 : Dtype::float32;
-
 template <class Item>
 void scatter_tile(const char* tile, const Places& vectors, const size_t* order, size_t first,
                   size_t count, const Places& components, size_t component, size_t width,

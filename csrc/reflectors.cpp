@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "faults.h"
 #include "fill.h"
@@ -17,9 +16,6 @@ constexpr size_t GRAM_GROUP = 4 * GEMM_DEPTH;
 
 // Reflectors whose T is made one by one; T's of twice as many are joined from two.
 constexpr size_t SMALL_FACTOR = 16;
-
-template <class T>
-constexpr Dtype COMPUTING_DTYPE = std::is_same_v<T, double> ? Dtype::float64 : Dtype::float32;
 
 // Rows of a product's A: a whole number of tiles.
 template <class T>

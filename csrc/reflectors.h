@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <type_traits>
 #include <vector>
 
 #include "gemm.h"
@@ -22,6 +23,11 @@ namespace fanin {
 // Reflectors a panel: part of the stream.
 inline constexpr size_t PANEL = 128;
 static_assert(PANEL % GEMM_DEPTH == 0, "the blocks of sums begin with a panel");
+
+// The dtype that a matrix of type T is computed in, and its normals are of.
+template <class T>
+inline constexpr Dtype COMPUTING_DTYPE =
+    std::is_same_v<T, double> ? Dtype::float64 : Dtype::float32;
 
 // Threads for a matrix, or one of the caller's.
 struct Workers {
@@ -52,7 +58,6 @@ class Panel {
   struct RowWorkspace;
   struct GramWorkspace;
 
-  size_t blocks() const { return (width_ + GEMM_DEPTH - 1) / GEMM_DEPTH; }
   const T* normals(size_t k) const { return normals_.data() + k * normals_stride_; }
   T* by_position(size_t position) {
     return by_position_.data() + position * round_up(count_, strip_);
