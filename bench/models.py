@@ -1,7 +1,8 @@
-"""Whole models: `from_config` under `fanin.torch.accelerate()`, beside itself without.
+"""Whole models: `from_config` by itself, under `accelerate()`, and in its place `initialize_`.
 
-`python bench/models.py [MODEL ...]`. A process for each model, in which the two take turns after a
-first round that does not count: it loads code, and touches the memory. Each build still gets fresh
+`python bench/models.py [MODEL ...]`. The last makes the model on the meta device, gives it memory
+and fills that. A process for each model, in which the three take turns after a first round that
+does not count: it loads code, and touches the memory. Each build still gets fresh
 pages from the kernel. Processes of their own would measure the host of a virtual machine as well,
 which takes free memory back within seconds and returns it a small page at a time.
 """
@@ -45,18 +46,31 @@ MODELS: dict[str, tuple[str, str, str, dict[str, int]]] = {
 BARS = ["gpt2-xl", "llama-1.1b", "bert-large", "vit-large", "resnet-50"]
 
 BUILD = """
-import contextlib, gc, json, sys, time
+import gc, json, sys, time
 import torch, transformers
 import fanin.torch
 task, dtype, model_type, fields = json.loads(sys.argv[1])
 config = transformers.AutoConfig.for_model(model_type, **fields)
 auto = getattr(transformers, f"AutoModelFor{task}")
-times = {"torch": [], "fanin": []}
+
+def plain():
+    return auto.from_config(config, dtype=getattr(torch, dtype))
+
+def initialized():
+    with torch.device("meta"):
+        model = plain()
+    model.to_empty(device="cpu").tie_weights()
+    fanin.torch.initialize_(model, seed=0)
+    return model
+
+contestants = {
+    "torch": plain, "accelerate": fanin.torch.accelerate()(plain), "initialize_": initialized
+}
+times = {contestant: [] for contestant in contestants}
 for turn in range(1 + int(sys.argv[2])):
-    for contestant in times:
+    for contestant, build in contestants.items():
         started = time.perf_counter()
-        with fanin.torch.accelerate() if contestant == "fanin" else contextlib.nullcontext():
-            model = auto.from_config(config, dtype=getattr(torch, dtype))
+        model = build()
         times[contestant].append(time.perf_counter() - started)
         print(f"{contestant}: {times[contestant][-1]:.2f} s", file=sys.stderr)
         size = model.num_parameters(), model.get_memory_footprint()
@@ -81,12 +95,16 @@ def _run(*arguments: str) -> str:
 
 
 def row(name: str, times: dict[str, list[float]], parameters: int, num_bytes: int) -> str:
-    """Return a row of the table: medians, and their ratio."""
-    plain, accelerated = (statistics.median(times[contestant]) for contestant in times)
-    return (
-        f"| {name}, {MODELS[name][1]} | {parameters / 1e6:,.0f} M | {num_bytes / 1e9:.2f}"
-        f" | {plain:.2f} | {accelerated:.2f} | {plain / accelerated:.1f} |"
-    )
+    """Return a row of the table: medians, and how many times as fast as `from_config`."""
+    plain, *others = (statistics.median(seconds) for seconds in times.values())
+    cells = [
+        f"{name}, {MODELS[name][1]}",
+        f"{parameters / 1e6:,.0f} M",
+        f"{num_bytes / 1e9:.2f}",
+        f"{plain:.2f}",
+        *(f"{seconds:.2f} ({plain / seconds:.1f}x)" for seconds in others),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -100,7 +118,7 @@ def main() -> None:
         parser.error(f"unknown models {', '.join(unknown)}; there are {', '.join(MODELS)}")
     command = f"python bench/models.py --rounds {arguments.rounds} --write"
     lines = [
-        "| `from_config` | parameters | GB | torch, s | fanin, s | times as fast |",
+        "| seconds | parameters | GB | `from_config` | in `accelerate()` | `initialize_` |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     lines += [row(name, *measure(name, arguments.rounds)) for name in arguments.models]
