@@ -1,14 +1,20 @@
 #include "memory.h"
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <initializer_list>
+
+#include "kernels.h"
 
 namespace fanin {
 namespace {
@@ -79,5 +85,25 @@ void advise_huge_pages(char* begin, size_t bytes) {
   (void)bytes;
 #endif
 }
+
+#if defined(__x86_64__)
+void stream_lines(char* out, uint64_t lines, const char* line) {
+  const __m128i* const parts = reinterpret_cast<const __m128i*>(line);
+  const __m128i a = _mm_loadu_si128(parts), b = _mm_loadu_si128(parts + 1),
+                c = _mm_loadu_si128(parts + 2), d = _mm_loadu_si128(parts + 3);
+  __m128i* to = reinterpret_cast<__m128i*>(out);
+  for (uint64_t i = 0; i < lines; ++i, to += 4) {
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+  _mm_sfence();
+}
+#else  // no intrinsic for such stores
+void stream_lines(char* out, uint64_t lines, const char* line) {
+  for (uint64_t i = 0; i < lines; ++i) memcpy(out + i * CACHE_LINE, line, CACHE_LINE);
+}
+#endif
 
 }  // namespace fanin

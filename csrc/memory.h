@@ -1,7 +1,9 @@
-// Huge pages for memory that a fill is about to touch first.
+// Memory: what a fill touches first gets huge pages, what is large and in use is written past the
+// cache.
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 namespace fanin {
 
@@ -12,5 +14,9 @@ bool untouched(const char* begin, size_t bytes);
 // than sampling into it. NumPy asks for its own arrays; malloc, and so torch, does not. Where huge
 // pages prove slower than that, no more are asked for during the next moments.
 void advise_huge_pages(char* begin, size_t bytes);
+
+// Stores the line `lines` times from `out` on, which begins a cache line, past the cache where the
+// machine can.
+void stream_lines(char* out, uint64_t lines, const char* line);
 
 }  // namespace fanin

@@ -158,7 +158,7 @@ def test_strides(case):
 
 
 @pytest.mark.parametrize("dtype", ITEMSIZE)
-@pytest.mark.parametrize("initializer", ["uniform", "normal"])
+@pytest.mark.parametrize("initializer", ["constant", "uniform", "normal"])
 def test_large_memory_in_use(initializer, dtype):
     """It is written past the cache, from a whole line on; a part of it is not."""
     item = ITEMSIZE[dtype]
