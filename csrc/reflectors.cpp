@@ -137,8 +137,10 @@ void Panel<T>::begin_row(T* row, size_t own, T* coordinates) {
   std::fill_n(row + first_, width_, T{0});
   row[first_ + own] = sign;
   const size_t depth = std::min(GEMM_DEPTH, width_);
-  for (size_t k = 0; k < count_; ++k) {
-    coordinates[k] += sign * by_position(0)[(k / strip_ * depth + own) * strip_ + k % strip_];
+  const T* strip = by_position(0) + own * strip_;
+  for (size_t k = 0; k < count_; k += strip_, strip += depth * strip_) {
+    const size_t size = std::min(strip_, count_ - k);
+    for (size_t i = 0; i < size; ++i) coordinates[k + i] += sign * strip[i];
   }
 }
 

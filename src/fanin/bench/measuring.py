@@ -46,8 +46,10 @@ class _Samples:
         return Timing(statistics.median(self.wall), statistics.median(self.cpu), len(self.wall))
 
 
-def in_turn(runs: Mapping[str, Run], rounds: int) -> dict[str, Timing]:
+def in_turn(runs: Mapping[str, Run], rounds: int, before: Run = lambda: None) -> dict[str, Timing]:
     """Time each run in `rounds` rounds, fewer for one that uses up the patience.
+
+    `before` is called before each sample, and not timed.
 
     Examples
     --------
@@ -59,6 +61,7 @@ def in_turn(runs: Mapping[str, Run], rounds: int) -> dict[str, Timing]:
     for _ in range(rounds):
         for samples in contestants.values():
             if samples.patient():
+                before()
                 samples.take()
     return {name: samples.timing() for name, samples in contestants.items()}
 

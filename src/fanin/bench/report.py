@@ -14,7 +14,7 @@ from fanin.bench.results import SECTIONS, Results, Row
 TITLES = {
     "fills": "A warm buffer{of}, filled in place:",
     "functions": "Functions of torch.nn.init, and fanin's of the same meaning, {dtype}{of}:",
-    "fresh": "A new array{of}, in memory that the system has handed out before:",
+    "fresh": "A new array{of}, in memory that was in use just before:",
 }
 
 
