@@ -31,6 +31,15 @@ def test_then_the_environment(monkeypatch):
     assert thread_count() == 5
 
 
+@pytest.fixture
+def quotas_read_again():
+    """The quotas are read once a second: none from before the test, none of its own after it."""
+    threads._whole_quotas.cache_clear()
+    yield
+    threads._whole_quotas.cache_clear()
+
+
+@pytest.mark.usefixtures("quotas_read_again")
 def test_then_the_cpus_of_the_process(monkeypatch):
     monkeypatch.setattr(threads, "_cgroup_quotas", lambda: iter([2.5, 100.0]))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
