@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "integers.h"
 #include "xorshift.h"
 
 namespace fanin {
@@ -16,7 +17,7 @@ void draws(uint64_t position, const uint64_t* firsts, uint64_t rows, uint64_t co
            int threads, const Poll& poll) {
   if (count == 0) return;
   const uint64_t rows_a_block = std::max<uint64_t>(1, BLOCK_DRAWS / count);
-  const uint64_t blocks = rows / rows_a_block + (rows % rows_a_block != 0);
+  const uint64_t blocks = ceil_div(rows, rows_a_block);
   for_each_block(
       blocks, threads,
       [&](uint64_t block) {

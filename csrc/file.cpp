@@ -7,6 +7,8 @@
 #include <atomic>
 #include <system_error>
 
+#include "integers.h"
+
 namespace fanin {
 namespace {
 
@@ -24,8 +26,6 @@ struct Cut {
   uint64_t axis_chunks;  // chunks for each index on the axes before
   uint64_t first_chunk;  // the number of the tensor's first
 };
-
-uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 Cut cut(const StoredTensor& tensor) {
   Cut c{&tensor, item_size(tensor.parts.front()->sampler.dtype()), 0, 0, 1, 1, 1, 0};

@@ -6,6 +6,7 @@
 
 #include "dispatch.h"
 #include "faults.h"
+#include "integers.h"
 #include "memory.h"
 
 namespace fanin {
@@ -29,14 +30,13 @@ constexpr uint64_t ROWS_WORTH_A_TABLE = 64;
 constexpr uint64_t HUGE_PAGES_FROM = uint64_t{1} << 22;  // bytes, as NumPy
 
 // Memory that was in use, of at least this size, is written past the cache: it would not stay
-// there, and a plain store first reads the line it overwrites. Measured with AVX-512 on 2 cores:
-// normals 1.25 times as fast, uniforms 1.5 times. Untouched memory is not: the kernel has just
-// zeroed it, and so has its lines in the cache.
+// there, and a plain store first reads the line it overwrites. In 256 MB and 1 GB, with AVX-512,
+// uniforms are 1.3 to 1.7 times as fast so and normals 1.03 to 1.25 times; constants, on any
+// x86-64, 2 to 3 times. Untouched memory is not: the kernel has just zeroed it, and so has its
+// lines in the cache.
 constexpr uint64_t STREAM_FROM = uint64_t{1} << 25;  // bytes
 
 constexpr uint64_t STRIDED_ELEMENTS = uint64_t{1} << 14;
-
-uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 const Jump& lane_jump(uint64_t draws) {
   static const uint64_t LOST = planted("lanes_overlap") ? 2 : 0;

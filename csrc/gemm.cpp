@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "integers.h"
+
 namespace fanin {
 namespace {
 
@@ -57,8 +59,8 @@ void multiply(size_t rows, size_t columns, size_t depth, const T* a, const T* b,
                      terms * strip, space->c.data()});
       }
     };
-    for_each_block((depth + GEMM_DEPTH - 1) / GEMM_DEPTH, threads, pack, poll);
-    for_each_block((rows + block - 1) / block, threads, multiply_rows, poll);
+    for_each_block(ceil_div(depth, GEMM_DEPTH), threads, pack, poll);
+    for_each_block(ceil_div(rows, block), threads, multiply_rows, poll);
   }
 }
 

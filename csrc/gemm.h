@@ -28,10 +28,6 @@ inline const ProductKernels<double>& product_kernels() {
   return kernels().f64_product;
 }
 
-inline size_t round_up(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 // Rows that a thread multiplies at a time: each strip of B is fetched into the first cache once for
 // all of them, and their block of A stays in the second.
 template <class T>

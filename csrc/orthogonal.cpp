@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "environment.h"
+#include "integers.h"
 #include "memory.h"
 #include "reflectors.h"
 #include "sampler.h"
@@ -26,8 +27,6 @@ constexpr double OPERATIONS_OF_A_SMALL_MATRIX = 4e9;
 
 // A buffer's tile that is rounded and scattered at a time.
 constexpr size_t TILE = 64;
-
-size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 template <class Item>
 void scatter_tile(const char* tile, const Places& vectors, const size_t* order, size_t first,

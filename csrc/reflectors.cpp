@@ -7,6 +7,7 @@
 
 #include "faults.h"
 #include "fill.h"
+#include "integers.h"
 
 namespace fanin {
 namespace {
@@ -63,7 +64,7 @@ Panel<T>::Panel(uint64_t position, uint64_t short_side, uint64_t long_side, cons
   by_reflector_.resize(count * round_up(long_side, strip_));
   // Products read a whole number of tiles of rows.
   const size_t beyond = product_kernels<double>().tile_rows;
-  grams_.resize(((long_side + GRAM_GROUP - 1) / GRAM_GROUP * count + beyond) * A_STRIDE);
+  grams_.resize((ceil_div(long_side, GRAM_GROUP) * count + beyond) * A_STRIDE);
   factor_.resize((PANEL + beyond) * A_STRIDE);
   strips_.resize(2 * PANEL * PANEL);
   packed_factor_.resize(count * round_up(count, strip_));
@@ -88,7 +89,7 @@ void Panel<T>::sample(uint64_t matrix, size_t first) {
   workers_(fill.blocks(), [&fill](uint64_t block) { fill.fill_block(block); });
   for (size_t k = 0; k < count_; ++k) std::fill_n(normals_.data() + k * normals_stride_, k, T{0});
 
-  workers_((width_ + GRAM_GROUP - 1) / GRAM_GROUP, [this](uint64_t group) { pack(group); });
+  workers_(ceil_div(width_, GRAM_GROUP), [this](uint64_t group) { pack(group); });
   finish_vectors();
   make_factor();
   pack_factor();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gemm.h"
+#include "integers.h"
 #include "threads.h"
 
 namespace fanin {
