@@ -11,6 +11,7 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 import fanin
+from family_configs import TINY
 from fanin import families
 from fanin.checkpoint import write
 from fanin.model import PADDING
@@ -19,7 +20,7 @@ from fanin.rules import initializer_of
 from fanin.torch import InitializationError, initialize_
 from fanin.torch.hugging_face import family_model, intentions
 from fanin.torch.inventory import take_inventory
-from test_families import ARCHITECTURES, TINY
+from test_families import ARCHITECTURES
 
 NAN = float("nan")
 
