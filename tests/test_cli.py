@@ -171,7 +171,7 @@ def test_version(run):
     ],
 )
 def test_set_is_split_where_the_initializer_begins(text, pattern, initializer):
-    assert cli._override(text) == (pattern, initializer)
+    assert cli.recipe_options.override(text) == (pattern, initializer)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""A bar of bytes on stderr, for what takes long."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+
+class ProgressBar:
+    """A bar of bytes on stderr if that is a terminal."""
+
+    _bar: tqdm[NoReturn] | None = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def show(self, done: int, total: int) -> None:
+        """Move it to `done` of `total` bytes."""
+        if self._bar is None:
+            if sys.stderr is None or not sys.stderr.isatty():
+                return
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, unit="B", unit_scale=True, leave=False)
+        self._bar.update(done - self._bar.n)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
