@@ -14,7 +14,7 @@ import torch
 
 import fanin
 from fanin import cli
-from fanin.bench import axes, command, errors, machine, measuring, peers, plot, report, suite
+from fanin.bench import axes, errors, machine, measuring, peers, plot, report, suite
 from fanin.bench.peers import mkl
 from fanin.bench.results import Contestant, Results, Row
 from fanin.initializers import parse
@@ -363,7 +363,7 @@ def test_plot(run, tmp_path, rows):
 
 
 def test_plot_refuses_before_anything_is_measured(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "_measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(cli.bench, "_measure", lambda *_: pytest.fail("measured"))
     assert run("--plot", "speed.gif") == (
         1,
         "",
