@@ -1,0 +1,27 @@
+"""The scheme of orthogonal matrices."""
+
+from __future__ import annotations
+
+from fanin.gains import gain
+from fanin.initializers import Normal, Orthogonal
+from fanin.model import Model
+from fanin.rules import Rules, weights
+
+__all__ = ["orthogonal"]
+
+
+def orthogonal(model: Model) -> Rules:
+    """Orthogonal matrices, with the activation's gain for what feeds it; embeddings N(0, 0.02^2).
+
+    Saxe et al. 2014, section 3: singular values that are all the same keep them so through any
+    depth. Query, key and value are three matrices. In a gated MLP the gate feeds the activation,
+    else what goes in. An embedding is a table of vectors, no map between layers; a head that is
+    stored by itself is orthogonal.
+    """
+    roles = {part.role for tensor in model.tensors for part in tensor.parts}
+    feeds = "mlp.gate" if "mlp.gate" in roles else "mlp.in"
+    return {
+        **weights(Orthogonal()),
+        "embedding": Normal(std=0.02),
+        feeds: Orthogonal(gain(model.activation)),
+    }
