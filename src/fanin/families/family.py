@@ -7,7 +7,7 @@ published initialization. Everything else, from reading fields to leaving out ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,8 @@ class Family:
     tied: Mapping[str, str]  # alias -> stored name, where tie_word_embeddings is true
     auto: Callable[[Config], Rules]  # what the architecture's own code does
     check: Callable[[Config], None]  # refuses fields that do not go together
-    module_names: Mapping[str, str] = field(default_factory=dict)  # where a module's name differs
+    # From stored names to the module's, where they differ: a table of them, or a function of any.
+    module_names: Mapping[str, str] | Callable[[str], str] = field(default_factory=dict)
 
     def build(self, raw: dict[str, Any], source: str = "config.json") -> Model:
         """Return the model that a config describes; ValueError, naming `source`, if it cannot."""
@@ -67,8 +68,13 @@ class Family:
             tied=tied,
             auto=self.auto(config),
             raw=raw,
-            module_names={name: own for name, own in self.module_names.items() if name in names},
+            module_names=self._module_names(names),
         )
+
+    def _module_names(self, names: Iterable[str]) -> dict[str, str]:
+        own = self.module_names
+        pairs = ((name, own(name) if callable(own) else own.get(name, name)) for name in names)
+        return {name: renamed for name, renamed in pairs if renamed != name}
 
     def _architecture(self, raw: dict[str, Any], source: str) -> str:
         given = raw.get("architectures")
