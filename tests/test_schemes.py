@@ -117,9 +117,21 @@ def test_gpt2_scales_what_ends_a_branch_once():
         assert measured.pop(out) == measured.pop(down) == pytest.approx(0.02 / math.sqrt(6))
         assert {std for std in measured.values() if std > 0.01} == {0.02}
     assert stds("gpt2", GPT2)["wpe.weight"] == 0.02
-    assert str(schemes.rules("gpt2", families.load("gpt2"))["mlp.out"]) == (
-        f"normal(std={0.02 / math.sqrt(24)!r})"
+    (out,) = (
+        entry.initializer
+        for entry in make_plan(families.load("gpt2"), scheme="gpt2").entries
+        if entry.tensor.name == "transformer.h.0.mlp.c_proj.weight"
     )
+    assert out == f"normal(std={0.02 / math.sqrt(24)!r})"
+
+
+def test_gpt2_counts_the_branches_of_cross_attention():
+    decoder = {"is_decoder": True, "add_cross_attention": True}
+    for config, out in (
+        (GPT2, "h.2.crossattention.c_proj.weight"),
+        (BERT | decoder, "bert.encoder.layer.0.output.dense.weight"),
+    ):
+        assert stds("gpt2", config | decoder)[out] == pytest.approx(0.02 / math.sqrt(9))
 
 
 @pytest.mark.parametrize("scheme", ["bert", "llama"])

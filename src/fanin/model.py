@@ -40,6 +40,7 @@ class Part:
     tensor_step: tuple[int, ...]
     fan_in: int | None = None  # of a bias: the fan_in of its matrix; None if it has no matrix
     layer: int | None = None  # number of the block it belongs to, from 0
+    branches: int | None = None  # residual branches of the stack that this block is one of
     groups: int = 1  # of a grouped convolution
 
     @property
@@ -117,9 +118,10 @@ class Tensor:
         """Number of elements."""
         return math.prod(self.shape)
 
-    def in_layer(self, layer: int) -> Tensor:
-        """Return this tensor as one of block `layer`."""
-        return replace(self, parts=tuple(replace(part, layer=layer) for part in self.parts))
+    def in_layer(self, layer: int, branches: int) -> Tensor:
+        """Return this tensor as one of block `layer`, in a stack of so many residual branches."""
+        parts = (replace(part, layer=layer, branches=branches) for part in self.parts)
+        return replace(self, parts=tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Model:
     architecture: str
     config: dict[str, Any]  # the fields it was built from, checked and with defaults
     tensors: tuple[Tensor, ...]
-    num_layers: int
+    num_layers: int  # blocks; of an encoder and a decoder, those of the deeper one
     hidden_size: int
     activation: str  # the config's name for it
     dtype: str = "float32"  # what the config asks for

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from fanin.initializers import Constant, Initializer, Normal
 from fanin.model import PADDING, Part
 
-__all__ = ["IDENTITY", "Rule", "Rules", "initializer_of", "weights"]
+__all__ = ["BRANCH_ENDS", "IDENTITY", "Rule", "Rules", "initializer_of", "weights"]
 
 Rule: TypeAlias = Initializer | Callable[[Part], Initializer | None]
 Rules: TypeAlias = Mapping[str, Rule]
@@ -33,6 +33,9 @@ IDENTITY: Rules = {
 MATRICES = ("embedding", "attention", "mlp", "head", "dense", "conv", "recurrent")
 """Roles of weight matrices. `dense` is a layer of which nothing more is known."""
 
+BRANCH_ENDS = ("attention.out", "mlp.out")
+"""Roles of what writes to the residual stream."""
+
 
 def weights(rule: Rule) -> dict[str, Rule]:
     """Return the table that gives `rule` to every weight matrix, over `IDENTITY`."""
@@ -43,7 +46,7 @@ def normal_weights(std: float, *, residual: float | None = None) -> dict[str, Ru
     """Return the table of N(0, std^2) weights; `residual` is the std of what ends each branch."""
     table = weights(Normal(std=std))
     if residual is not None:
-        table |= dict.fromkeys(("attention.out", "mlp.out"), Normal(std=residual))
+        table |= dict.fromkeys(BRANCH_ENDS, Normal(std=residual))
     return table
 
 

@@ -47,7 +47,8 @@ def body(c: Config, prefix: str = "") -> Iterator[Tensor]:
     yield from embedding(
         f"{prefix}wpe", c.max_position_embeddings, c.hidden_size, "embedding.position"
     )
-    yield from repeat(f"{prefix}h", c.num_hidden_layers, partial(block, c))
+    branches = 2 + c.add_cross_attention
+    yield from repeat(f"{prefix}h", c.num_hidden_layers, partial(block, c), branches=branches)
     yield from norm(f"{prefix}ln_f", c.hidden_size)
 
 

@@ -135,11 +135,16 @@ def vector(name: str, size: int, role: str, *, fan_in: int | None = None) -> Ten
     return Tensor.of(name, (size,), (part(name, role, (size,), None, fan_in=fan_in),))
 
 
-def repeat(name: str, layers: int, block: Callable[[str], Iterator[Tensor]]) -> Iterator[Tensor]:
-    """Yield the tensors of `block("<name>.0.")`, `block("<name>.1.")` ... with their numbers."""
+def repeat(
+    name: str, layers: int, block: Callable[[str], Iterator[Tensor]], *, branches: int = 2
+) -> Iterator[Tensor]:
+    """Yield the tensors of `block("<name>.0.")`, `block("<name>.1.")` ... with their numbers.
+
+    `branches` are the residual ones of a block: three where it has cross-attention.
+    """
     for layer in range(layers):
         for tensor in block(f"{name}.{layer}."):
-            yield tensor.in_layer(layer)
+            yield tensor.in_layer(layer, branches * layers)
 
 
 def _whole(name: str, shape: tuple[int, ...], role: str, layout: str | None) -> Tensor:

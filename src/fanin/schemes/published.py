@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from fanin.model import Model
-from fanin.rules import Rules, normal_weights
+from fanin.initializers import Initializer, Normal
+from fanin.model import Model, Part
+from fanin.rules import BRANCH_ENDS, Rules, normal_weights
 
 __all__ = ["auto", "bert", "gpt2", "llama"]
 
@@ -20,9 +21,14 @@ def gpt2(model: Model) -> Rules:
 
     Radford et al. 2019, section 2.3, for the scaling by 1/sqrt(residual layers), of which a block
     has two; 0.02 is the published code's. (That code draws positions from N(0, 0.01^2) and leaves
-    the scaling out; this is the form that transformers and Megatron-LM use.)
+    the scaling out; this is the form that transformers and Megatron-LM use.) Of an encoder and a
+    decoder each has its own number, and blocks with cross-attention have three.
     """
-    return normal_weights(0.02, residual=0.02 / math.sqrt(2 * model.num_layers))
+
+    def branch_end(part: Part) -> Initializer:
+        return Normal(std=0.02 / math.sqrt(part.branches or 2 * model.num_layers))
+
+    return normal_weights(0.02) | dict.fromkeys(BRANCH_ENDS, branch_end)
 
 
 def bert(model: Model) -> Rules:
