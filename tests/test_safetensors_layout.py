@@ -8,7 +8,7 @@ import torch
 from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors.torch import save
 
-from fanin.safetensors_layout import DTYPE_CODES, index, layout, parse_size, read_header
+from fanin.safetensors_layout import DTYPE_CODES, index, layout, parse_size
 from tiny_models import CONFIGS, tiny_plan
 
 METADATA = {"format": "pt"}
@@ -137,25 +137,3 @@ def test_two_tensors_of_one_name():
 def test_a_header_longer_than_readers_take():
     with pytest.raises(ValueError, match=r"model\.safetensors has \d+ bytes.*smaller max_shard"):
         layout(tiny_plan().entries, {"format": "x" * 100_000_001}, "5GB")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is not a safetensors file"),
-        (b"\x08\0\0\0", "is not a safetensors file"),
-        (b"\xff" * 8 + b"{}", "is not a safetensors file"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "is not a safetensors file"),
-        ((100_000_001).to_bytes(8, "little") + b"{}", "is not a safetensors file"),
-        (b"\x02\0\0\0\0\0\0\0[]", "is not a JSON object"),
-        (b"\x02\0\0\0\0\0\0\0{]", "is not JSON"),
-        (b"\x02\0\0\0\0\0\0\0\xff\xff", "is not JSON"),
-        ((200_000).to_bytes(8, "little") + b"[" * 200_000, "is not JSON"),
-    ],
-)
-def test_headers_that_are_none(tmp_path, content, message):
-    path = tmp_path / "x.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message) as error:
-        read_header(path)
-    assert str(path) in str(error.value)

@@ -18,7 +18,8 @@ from typing import Any
 
 from fanin import recipe
 from fanin.checkpoint_files import CONFIG, INDEX, CheckpointFiles
-from fanin.safetensors_layout import Shard, parse_header, read_header
+from fanin.safetensors_header import parse_header, read_header
+from fanin.safetensors_layout import Shard
 
 _WEIGHTS = re.compile(r"model.*\.safetensors(\.index\.json)?")
 
@@ -83,7 +84,7 @@ def _header(path: Path) -> dict[str, Any] | None:
     if not path.is_file():  # opening a pipe would wait for its other end
         return None
     try:
-        return read_header(path)
+        return read_header(path, complete=False)  # a torn file of ours still says whose it is
     except ValueError:
         return None
 

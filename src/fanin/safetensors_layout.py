@@ -12,17 +12,17 @@ Format: https://github.com/huggingface/safetensors#format
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanin.safetensors_header import MAX_HEADER_BYTES
+
 if TYPE_CHECKING:
     from fanin.plan import Entry
 
 DEFAULT_MAX_SHARD_SIZE = "5GB"
-MAX_HEADER_BYTES = 100_000_000  # the library refuses to read a longer header
 
 # In the order in which they lie in a file.
 DTYPE_CODES = {
@@ -111,47 +111,6 @@ def parse_size(size: int | str) -> int:
     if num_bytes < 1:
         raise ValueError(f"size {size!r} is less than a byte")
     return num_bytes
-
-
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the header of a safetensors file as it stands; nothing in it is trusted.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
-
-    Returns
-    -------
-    dict
-        The JSON object, `__metadata__` included.
-
-    Raises
-    ------
-    ValueError
-        If the file does not begin with a safetensors header.
-    """
-    with open(path, "rb") as file:
-        available = os.fstat(file.fileno()).st_size - 8
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(available, MAX_HEADER_BYTES):
-            raise ValueError(f"{os.fspath(path)} is not a safetensors file")
-        text = file.read(length)
-    try:
-        return parse_header(text)
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from None
-
-
-def parse_header(text: bytes) -> dict[str, Any]:
-    """Return the JSON object of a header; ValueError if it is none."""
-    try:
-        header = json.loads(text.decode())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the safetensors header is not JSON: {error}") from None
-    if not isinstance(header, dict):
-        raise ValueError("the safetensors header is not a JSON object")
-    return header
 
 
 def _cut(entries: Sequence[Entry], limit: int) -> list[list[Entry]]:
