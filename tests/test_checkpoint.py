@@ -159,6 +159,7 @@ def test_metadata_holds_the_recipe(tmp_path):
             "scheme": "gpt2",
             "dtype": "float32",
             "overrides": [["*.wpe.weight", str(fanin.initializers.parse("zeros"))]],
+            "dtypes": [],
             "plan": ...,
         }
 

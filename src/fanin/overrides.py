@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fanin.initializers import Initializer, parse
 from fanin.model import PADDING, Model, Part, Tensor
@@ -27,28 +27,31 @@ Overrides: TypeAlias = Mapping[str, str | Initializer] | Iterable[tuple[str, str
 
 def override_pairs(overrides: Overrides) -> list[tuple[str, str | Initializer]]:
     """Return overrides as a list of (pattern, initializer); TypeError if they are not that."""
-    given = overrides.items() if isinstance(overrides, Mapping) else overrides
-    pairs = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
+    return pattern_pairs(overrides, "overrides", "initializer")
+
+
+def pattern_pairs(given: Any, argument: str, value: str) -> list[tuple[str, Any]]:
+    """Return a mapping or pairs as a list of pairs; TypeError, naming both, if it is neither."""
+    items = given.items() if isinstance(given, Mapping) else given
+    pairs = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else None
     if pairs is None or not all(
         isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs
     ):
-        raise TypeError(
-            f"overrides must be a mapping or (pattern, initializer) pairs, got {overrides!r}"
-        )
-    return [(pattern, initializer) for pattern, initializer in pairs]
+        raise TypeError(f"{argument} must be a mapping or (pattern, {value}) pairs, got {given!r}")
+    return [(pattern, found) for pattern, found in pairs]
 
 
 def read_overrides(overrides: Overrides, model: Model) -> tuple[Override, ...]:
     """Return the overrides with their initializers parsed; ValueError if one cannot apply."""
     pairs = override_pairs(overrides)
-    read = tuple((_pattern(given), _initializer(given, rule)) for given, rule in pairs)
+    read = tuple((checked_pattern(given), _initializer(given, rule)) for given, rule in pairs)
     names = dict.fromkeys(
         name
         for tensor in model.tensors
         for name in (tensor.name, *(part.name for part in tensor.parts))
     )
     for pattern, _ in read:
-        _check_pattern(pattern, list(names), model)
+        check_pattern(pattern, list(names), model)
     return read
 
 
@@ -62,9 +65,10 @@ def overriding(overrides: tuple[Override, ...], tensor: Tensor, part: Part) -> I
     return None
 
 
-def _pattern(given: object) -> str:
+def checked_pattern(given: object, rule: str = "an override") -> str:
+    """Return a pattern; TypeError if it is no string."""
     if not isinstance(given, str):
-        raise TypeError(f"the pattern of an override must be a string, got {given!r}")
+        raise TypeError(f"the pattern of {rule} must be a string, got {given!r}")
     return given
 
 
@@ -77,16 +81,23 @@ def _initializer(pattern: str, given: str | Initializer) -> Initializer:
         raise ValueError(f"override {pattern!r}: {error}") from None
 
 
-def _check_pattern(pattern: str, names: list[str], model: Model) -> None:
+def check_pattern(
+    pattern: str,
+    names: list[str],
+    model: Model,
+    rule: str = "override",
+    targets: str = "tensor and no part",
+) -> None:
+    """Raise ValueError for a pattern that matches nothing, or only a name that is not stored."""
     for alias, stored in model.tied.items():
         if fnmatchcase(alias, pattern) and not fnmatchcase(stored, pattern):
             raise ValueError(
-                f"override {pattern!r}: {alias} is tied to {stored} in this model and not stored;"
+                f"{rule} {pattern!r}: {alias} is tied to {stored} in this model and not stored;"
                 f" set {stored}, or tie_word_embeddings to false in the config"
             )
     if not any(fnmatchcase(name, pattern) for name in names):
         near = ", ".join(_nearest(pattern, names))
-        raise ValueError(f"override {pattern!r} matches no tensor and no part; near: {near}")
+        raise ValueError(f"{rule} {pattern!r} matches no {targets}; near: {near}")
 
 
 def _nearest(pattern: str, names: list[str], limit: int = 3) -> list[str]:

@@ -20,6 +20,7 @@ from fanin.overrides import Override, Overrides, overriding, read_overrides
 from fanin.plan_checks import check_cover, check_draws
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
+from fanin.tensor_dtypes import DtypeRule, Dtypes, dtype_of, read_dtypes
 
 __all__ = ["Entry", "Plan", "make_plan"]
 
@@ -136,6 +137,7 @@ class Plan:
     dtype: str
     overrides: tuple[Override, ...]
     entries: tuple[Entry, ...]
+    dtypes: tuple[DtypeRule, ...] = ()
 
     @property
     def num_parameters(self) -> int:
@@ -194,6 +196,7 @@ def make_plan(
     seed: int = 0,
     dtype: str | None = None,
     overrides: Overrides = (),
+    dtypes: Dtypes = (),
 ) -> Plan:
     """Return the checked plan of a model.
 
@@ -210,6 +213,8 @@ def make_plan(
         Each pattern is a shell-style glob over names of tensors and of their parts (a fused
         `c_attn.weight` has the parts `c_attn.weight#query` ...). The last that matches decides.
         A padding row stays zero.
+    dtypes : mapping or iterable of (pattern, dtype), optional
+        Dtypes of tensors of their own, by the same kind of patterns over whole tensors' names.
 
     Raises
     ------
@@ -230,6 +235,7 @@ def make_plan(
     dtype = dtype_name(model.dtype if dtype is None else dtype)
     rules = schemes.rules(scheme, model)
     read = read_overrides(overrides, model)
+    dtype_rules = read_dtypes(dtypes, model)
     entries = []
     for tensor in model.tensors:
         check_cover(tensor)
@@ -239,9 +245,9 @@ def make_plan(
             if initializer is None:
                 raise ValueError(f"{part.name}: scheme {scheme!r} has no rule for {part.role!r}")
             initializers.append(initializer)
-        entries.append(Entry(tensor, dtype_name(tensor.dtype or dtype), tuple(initializers)))
+        entries.append(Entry(tensor, dtype_of(tensor, dtype_rules, dtype), tuple(initializers)))
     check_draws(entries, seed)
-    return Plan(model, scheme, seed, dtype, read, tuple(entries))
+    return Plan(model, scheme, seed, dtype, read, tuple(entries), dtype_rules)
 
 
 def _prepare_memory(out: Any) -> None:

@@ -29,6 +29,7 @@ _LABELS = {
     "scheme": "scheme",
     "dtype": "dtype",
     "overrides": "overrides",
+    "dtypes": "dtypes",
 }
 
 
@@ -43,6 +44,7 @@ def recipe(plan: Plan) -> dict[str, Any]:
         "scheme": plan.scheme,
         "dtype": plan.dtype,
         "overrides": [[pattern, str(initializer)] for pattern, initializer in plan.overrides],
+        "dtypes": [list(rule) for rule in plan.dtypes],
         "plan": _digest(plan),
     }
 

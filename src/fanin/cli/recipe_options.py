@@ -20,6 +20,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dtype", metavar="DTYPE", help="default: the config's, or float32")
     parser.add_argument(
+        "--set-dtype",
+        metavar="PATTERN=DTYPE",
+        dest="dtypes",
+        type=tensor_dtype,
+        action="append",
+        default=[],
+        help="another dtype for the tensors of that name, such as '*norm*=float32'",
+    )
+    parser.add_argument(
         "--scheme",
         metavar="SCHEME",
         default="auto",
@@ -48,6 +57,7 @@ def plan(arguments: argparse.Namespace) -> Plan:
         seed=arguments.seed,
         dtype=arguments.dtype,
         overrides=arguments.overrides,
+        dtypes=arguments.dtypes,
     )
 
 
@@ -58,3 +68,11 @@ def override(text: str) -> tuple[str, str]:
     if equals is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=INITIALIZER")
     return text[: equals.start()].strip(), text[equals.end() :].strip()
+
+
+def tensor_dtype(text: str) -> tuple[str, str]:
+    """Split PATTERN=DTYPE."""
+    pattern, equals, dtype = text.rpartition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=DTYPE")
+    return pattern.strip(), dtype.strip()
