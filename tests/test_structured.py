@@ -1,4 +1,4 @@
-"""Identity, dirac and sparse: against torch, by layout, in regions, in every dtype."""
+"""Identity, dirac, sparse and sinusoids: by layout, in regions, in every dtype; against torch."""
 
 import math
 
@@ -9,7 +9,7 @@ import torch
 
 import fanin
 import reference
-from fanin.initializers import Dirac, Identity, Sparse, parse, sparse
+from fanin.initializers import Dirac, Identity, Sinusoids, Sparse, parse, sparse
 
 CASES = {
     "identity": (Identity(0.7), [((6, 9), "oi"), ((9, 6), "io"), ((2, 5, 4), "boi")]),
@@ -17,6 +17,8 @@ CASES = {
     "dirac": (Dirac(), [((5, 4, 3), "oik"), ((4, 5, 3, 2), "iokk"), ((3, 3, 4, 6), "kkio")]),
     "dirac in groups": (Dirac(2), [((6, 2, 3, 4), "oikk"), ((6, 2, 3), "iok")]),
     "sparse": (Sparse(0.6, 0.5), [((40, 30), "oi"), ((30, 40), "io"), ((12, 3, 5, 4), "bkio")]),
+    "sinusoids": (Sinusoids(), [((700, 96), "oi"), ((9, 5), "oi"), ((5, 3, 4, 2), "oibo")]),
+    "sinusoids in halves": (Sinusoids("halves"), [((300, 64), "oi"), ((6, 2, 40), "ibo")]),
     "sparse heads": (Sparse(0.3), [((9, 4, 5), "ioo"), ((7, 6, 3, 3), "oikk"), ((50,), "o")]),
 }
 EXAMPLES = [(init, *case) for init, cases in CASES.values() for case in cases]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fanin.functions import normal as normal
     from fanin.functions import ones as ones
     from fanin.functions import orthogonal as orthogonal
+    from fanin.functions import sinusoids as sinusoids
     from fanin.functions import sparse as sparse
     from fanin.functions import torch_linear as torch_linear
     from fanin.functions import truncated_normal as truncated_normal
@@ -68,6 +69,7 @@ _HOMES = {
     "delta_orthogonal": "fanin.functions",
     "identity": "fanin.functions",
     "dirac": "fanin.functions",
+    "sinusoids": "fanin.functions",
     "sparse": "fanin.functions",
     "gpt2_residual": "fanin.functions",
     "gain": "fanin.gains",

@@ -27,7 +27,14 @@ from fanin.functions.scaling import (
     xavier_normal,
     xavier_uniform,
 )
-from fanin.functions.structured import delta_orthogonal, dirac, identity, orthogonal, sparse
+from fanin.functions.structured import (
+    delta_orthogonal,
+    dirac,
+    identity,
+    orthogonal,
+    sinusoids,
+    sparse,
+)
 
 __all__ = [
     "constant",
@@ -46,6 +53,7 @@ __all__ = [
     "normal",
     "ones",
     "orthogonal",
+    "sinusoids",
     "sparse",
     "torch_linear",
     "truncated_normal",

@@ -1,4 +1,4 @@
-"""Arrays that are one matrix, or one a batch index: orthogonal, identity, sparse.
+"""Arrays that are one matrix, or one a batch index: orthogonal, identity, sinusoids, sparse.
 
 Rows are the outputs (`o`), columns all other axes but the batch (`b`), in the order in which they
 appear: `shape[0]` by the rest without a layout.
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from fanin.arguments import Shape
 from fanin.functions.keywords import LayoutOptions, array_function, sample
 from fanin.gains import Gain
-from fanin.initializers import Dirac, Sparse, table
+from fanin.initializers import Dirac, Sinusoids, Sparse, table
+from fanin.initializers.sinusoids import Order
 
 
 @array_function
@@ -128,6 +129,44 @@ def dirac(
             [0., 1., 0.]]], dtype=float32)
     """
     return sample(Dirac(groups), shape, **options)
+
+
+@array_function
+def sinusoids(
+    shape: Shape | None = None, *, order: Order = "interleaved", **options: Unpack[LayoutOptions]
+) -> NDArray[Any]:
+    """A table of positions, sines and cosines of the row's number: Vaswani et al. (2017).
+
+    Column pair k of row t is `sin(t w)` and `cos(t w)`, with frequencies w from 1 down to 1e-4.
+    Nothing is drawn: the seed and the name change nothing.
+
+    Parameters
+    ----------
+    shape
+        Positions by features.
+    order : {"interleaved", "halves"}, default "interleaved"
+        Where the pairs lie: side by side, with `w = 10000**(-2 k / columns)`, as in the paper,
+        section 3.5; or all sines first and then all cosines, with
+        `w = 10000**(-k / (columns / 2 - 1))`, as in Tensor2Tensor and Whisper.
+    **options
+
+    Notes
+    -----
+    Exact to 4e-16 in float64; narrow dtypes are the float32 value rounded once.
+
+    Examples
+    --------
+    >>> import fanin
+    >>> fanin.sinusoids((3, 4), seed=0).round(3)
+    array([[ 0.   ,  1.   ,  0.   ,  1.   ],
+           [ 0.841,  0.54 ,  0.01 ,  1.   ],
+           [ 0.909, -0.416,  0.02 ,  1.   ]], dtype=float32)
+    >>> fanin.sinusoids((3, 4), order="halves", seed=0).round(3)
+    array([[ 0.   ,  0.   ,  1.   ,  1.   ],
+           [ 0.841,  0.   ,  0.54 ,  1.   ],
+           [ 0.909,  0.   , -0.416,  1.   ]], dtype=float32)
+    """
+    return sample(Sinusoids(order), shape, **options)
 
 
 @array_function

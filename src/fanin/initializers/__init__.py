@@ -22,6 +22,7 @@ from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, 
 from fanin.initializers.elementwise import Distribution, Elementwise
 from fanin.initializers.orthogonal import DeltaOrthogonal, Orthogonal
 from fanin.initializers.scaling import TorchLinear, VarianceScaling
+from fanin.initializers.sinusoids import Sinusoids
 from fanin.initializers.sparse import Sparse
 from fanin.initializers.structured import Dirac, Identity, Structured
 from fanin.initializers.table import TABLE
@@ -38,6 +39,7 @@ __all__ = [
     "Initializer",
     "Normal",
     "Orthogonal",
+    "Sinusoids",
     "Sparse",
     "Structured",
     "TorchLinear",

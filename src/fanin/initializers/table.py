@@ -11,6 +11,7 @@ function of the same name and arguments in `fanin.functions`.
 | lecun | LeCun et al. (1998), eq. 16 | `1 / fan_in` |
 | orthogonal | Saxe et al. (2014), section 3.1 | rows or columns orthonormal, times the gain |
 | delta_orthogonal | Xiao et al. (2018), section 2.4 | such a matrix in the middle of a kernel |
+| sinusoids | Vaswani et al. (2017), section 3.5 | sines and cosines of the row's number |
 | sparse | Martens (2010), section 5 | normal, a fixed number of zeros in each column |
 | gpt2_residual | Radford et al. (2019), section 2.3 | `(std / sqrt(branches * n_layer))**2` |
 """
@@ -28,6 +29,7 @@ from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.initializers.orthogonal import DeltaOrthogonal, Orthogonal
 from fanin.initializers.scaling import DistributionName, Mode, TorchLinear, VarianceScaling
+from fanin.initializers.sinusoids import Sinusoids
 from fanin.initializers.sparse import Sparse
 from fanin.initializers.structured import Dirac, Identity
 
@@ -107,6 +109,7 @@ TABLE: dict[str, Callable[..., Initializer]] = {
     "delta_orthogonal": delta_orthogonal,
     "identity": identity,
     "dirac": Dirac,
+    "sinusoids": Sinusoids,
     "sparse": Sparse,
     "gpt2_residual": gpt2_residual,
 }
