@@ -22,12 +22,37 @@ BERT = {
 }
 GPT2 = {"vocab_size": 96, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 20, "n_inner": 64}
 WITH_HEAD_DIM = {**LLAMA_LIKE, "head_dim": 6}
+MIXTRAL = {**LLAMA_LIKE, "num_local_experts": 4}
+QWEN_MOE = {**LLAMA_LIKE, "num_experts": 4, "moe_intermediate_size": 24, "decoder_sparse_step": 2}
+DEEPSEEK = {
+    "vocab_size": 96,
+    "hidden_size": 128,
+    "intermediate_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "kv_lora_rank": 12,
+    "q_lora_rank": 20,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 10,
+    "first_k_dense_replace": 2,
+    "n_routed_experts": 8,
+    "n_shared_experts": 2,
+    "moe_intermediate_size": 24,
+}
 TINY = {
     "gpt2": GPT2,
     "bert": BERT,
     **dict.fromkeys(("llama", "mistral", "qwen2"), LLAMA_LIKE),
     **dict.fromkeys(("qwen3", "gemma", "gemma2", "gemma3_text"), WITH_HEAD_DIM),
     **dict.fromkeys(("granite", "olmo2", "stablelm"), LLAMA_LIKE),
+    "deepseek_v2": DEEPSEEK,
+    "deepseek_v3": {**DEEPSEEK, "num_attention_heads": 6},  # whatever the width
+    "gpt_oss": {**MIXTRAL, "head_dim": 6},
+    "mixtral": MIXTRAL,
+    "olmoe": {**LLAMA_LIKE, "num_experts": 4, "pad_token_id": 2},
+    "qwen2_moe": {**QWEN_MOE, "shared_expert_intermediate_size": 20},
+    "qwen3_moe": QWEN_MOE,
     "starcoder2": {**LLAMA_LIKE, "hidden_size": 192},  # its 24 heads divide that, too
     "phi3": {**LLAMA_LIKE, "pad_token_id": 2},
     "gptj": GPT2,
@@ -83,6 +108,14 @@ SWITCHES = [
     {"pad_token_id": -1},
     {"pad_token_id": None},
     {"add_cross_attention": True, "is_decoder": True},
+    {"num_experts": 1},
+    {"num_experts": 3, "num_local_experts": 2},
+    {"mlp_only_layers": [1, 7], "decoder_sparse_step": 1},
+    {"mlp_only_layers": None, "qkv_bias": False},
+    {"q_lora_rank": None},
+    {"first_k_dense_replace": 0, "n_shared_experts": 3},
+    {"first_k_dense_replace": 4, "num_nextn_predict_layers": 1},
+    {"n_routed_experts": 1, "num_local_experts": 1},
     {"torch_dtype": "bfloat16"},
     {"dtype": "float16"},
     {"dtype": "float64", "torch_dtype": "bfloat16"},
@@ -94,6 +127,7 @@ EVERY_MODEL = {"dtype", "torch_dtype", "quantization_config"}
 COUNTS = {
     "bert-base-uncased": 109_514_298,
     "bloom-560m": 559_214_592,
+    "deepseek-v3": 671_026_404_352,
     "falcon-7b": 6_921_720_704,
     "gemma-2-2b": 2_614_341_888,
     "gemma-2b": 2_506_172_416,
@@ -104,6 +138,7 @@ COUNTS = {
     "llama-3.1-70b": 70_553_706_496,
     "llama-3.1-8b": 8_030_261_248,
     "mistral-7b-v0.1": 7_241_732_096,
+    "mixtral-8x7b-v0.1": 46_702_792_704,
     "opt-125m": 125_239_296,
     "phi-3-mini": 3_821_079_552,
     "pythia-1.4b": 1_414_647_808,
@@ -111,6 +146,7 @@ COUNTS = {
     "qwen2.5-0.5b": 494_032_768,
     "qwen2.5-7b": 7_615_616_512,
     "qwen3-0.6b": 596_049_920,
+    "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-8b": 8_190_735_360,
     "tinyllama-1.1b": 1_100_048_384,
 }

@@ -101,8 +101,8 @@ def test_models_are_covered(preset):
 
 
 def test_a_part_without_a_rule_is_an_error():
-    tensor = Tensor.of("w", (4, 6), (piece(role="router"),))
-    with pytest.raises(ValueError, match=r"^w: scheme 'gpt2' has no rule for 'router'"):
+    tensor = Tensor.of("w", (4, 6), (piece(role="route"),))
+    with pytest.raises(ValueError, match=r"^w: scheme 'gpt2' has no rule for 'route'"):
         make_plan(with_tensors(tensor), scheme="gpt2")
     plan = make_plan(with_tensors(tensor), scheme="gpt2", overrides=[("w", "zeros")])
     assert plan.entries[0].initializer == "zeros"

@@ -270,5 +270,5 @@ def test_the_longest_leading_name_decides():
     assert initializer_of(table, part("attention.query")) == Normal(std=2.0)
     assert initializer_of(table, part("mlp.out")) == Normal(std=2)
     assert initializer_of(table, part("embedding.padding")) == Constant(0.0)
-    assert initializer_of(table, part("router")) is None
+    assert initializer_of(table, part("parameter")) is None
     assert initializer_of(table, part("heads")) is None

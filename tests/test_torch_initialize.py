@@ -14,6 +14,7 @@ import fanin
 from family_configs import TINY
 from fanin import families
 from fanin.checkpoint import write
+from fanin.initializers import Constant
 from fanin.model import PADDING
 from fanin.plan import make_plan
 from fanin.rules import initializer_of
@@ -81,9 +82,13 @@ def test_auto_of_a_family_is_what_init_weights_does(model_type, architecture, st
     fields = {**TINY[model_type], "init_std" if model_type == "opt" else "initializer_range": std}
     module = from_config({"model_type": model_type, "architectures": [architecture], **fields})
     inventory, model = take_inventory(module), family_model(module)
-    theirs = intentions(inventory, set(inventory.modules), 0).initializers
+    found = intentions(inventory, set(inventory.modules), 0)
+    theirs = found.initializers
     for tensor in model.tensors:
         rules = {initializer_of(model.auto, part) for part in tensor.parts if part.role != PADDING}
+        if tensor.buffer:
+            assert found.buffers[tensor.name].eq(0).all()
+            theirs[tensor.name] = Constant(0.0)
         assert rules == {theirs.pop(tensor.name)}, tensor.name
     assert not theirs
 

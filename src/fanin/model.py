@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fanin.rules import Rules
 
-__all__ = ["Model", "Part", "Tensor"]
+__all__ = ["Model", "Part", "Place", "Tensor"]
 
 PADDING = "embedding.padding"
 """Role of the embedding row that no token uses: zero in every scheme, and under every override."""
@@ -83,6 +83,18 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where transformers' module keeps a stored tensor that is not one of its own there.
+
+    The module's tensor has one axis more, the first: experts lie one after another along it.
+    """
+
+    name: str  # of the module's tensor
+    shape: tuple[int, ...]  # of the module's tensor
+    start: tuple[int, ...]  # index there of the stored tensor's first element
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor as a checkpoint stores it."""
 
@@ -92,6 +104,8 @@ class Tensor:
     layout: str | None
     parts: tuple[Part, ...]
     dtype: str | None = None  # stored in this dtype whatever the checkpoint's; None: as the rest
+    buffer: bool = False  # stored, but no parameter
+    place: Place | None = None  # in the module, if it is a piece of a larger tensor there
 
     @classmethod
     def of(cls, name: str, shape: tuple[int, ...], parts: tuple[Part, ...]) -> Tensor:
@@ -123,6 +137,27 @@ class Tensor:
         parts = (replace(part, layer=layer, branches=branches) for part in self.parts)
         return replace(self, parts=tuple(parts))
 
+    def in_place(self) -> list[Part]:
+        """Return the parts as they lie in the module's tensor: with one axis more."""
+        if self.place is None:
+            return list(self.parts)
+        first, *rest = self.place.start
+        return [
+            replace(
+                part,
+                shape=(1, *part.shape),
+                layout=part.layout and f"b{part.layout}",
+                start=(0, *part.start),
+                extent=(1, *part.extent),
+                tensor_start=(
+                    first,
+                    *(a + b for a, b in zip(rest, part.tensor_start, strict=True)),
+                ),
+                tensor_step=(1, *part.tensor_step),
+            )
+            for part in self.parts
+        ]
+
 
 @dataclass(frozen=True)
 class Model:
@@ -144,11 +179,14 @@ class Model:
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters, tied ones counted once."""
-        return sum(tensor.numel for tensor in self.tensors)
+        """Number of parameters, tied ones counted once; buffers that are stored are none."""
+        return sum(tensor.numel for tensor in self.tensors if not tensor.buffer)
 
     def in_module(self) -> Model:
-        """Return it with the names that transformers' module has; parts keep theirs, the keys.
+        """Return it as transformers' module has it; parts keep their names, the keys.
+
+        Tensors have the module's names, and those that are pieces of a larger one there, such as
+        experts, are parts of it. So the same plan fills a module, and a file in its layout.
 
         Examples
         --------
@@ -158,11 +196,21 @@ class Model:
         ('embed_out.weight', 'lm_head.weight')
         """
         own = self.module_names
+        whole: dict[str, Tensor] = {}
+        pieces: dict[str, tuple[tuple[int, ...], list[Part]]] = {}
+        for tensor in self.tensors:
+            if tensor.place is None:
+                name = own.get(tensor.name, tensor.name)
+                whole[name] = replace(tensor, name=name)
+            else:
+                name = tensor.place.name
+                whole[name] = tensor  # the order is that of the first pieces
+                pieces.setdefault(name, (tensor.place.shape, []))[1].extend(tensor.in_place())
+        for name, (shape, parts) in pieces.items():
+            whole[name] = Tensor.of(name, shape, tuple(parts))
         return replace(
             self,
-            tensors=tuple(
-                replace(each, name=own.get(each.name, each.name)) for each in self.tensors
-            ),
+            tensors=tuple(whole.values()),
             tied={own.get(alias, alias): own.get(name, name) for alias, name in self.tied.items()},
             module_names={},
         )

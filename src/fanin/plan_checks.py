@@ -101,11 +101,43 @@ def _cover_problem(tensor_shape: tuple[int, ...], places: tuple[Place, ...]) -> 
             map(_inside, place.tensor_start, spans, tensor_shape)
         ):
             return f"{place} reaches outside the tensor, of shape {tensor_shape}"
-    for one, other in combinations(places, 2):
-        if not any(map(_disjoint, one.axes(), other.axes())):
-            return f"{one} and {other} share elements"
+    if (pair := _sharing(places)) is not None:
+        return f"{pair[0]} and {pair[1]} share elements"
     covered, size = sum(math.prod(place.extent) for place in places), math.prod(tensor_shape)
     return None if covered == size else f"its parts cover {covered} of its {size} elements"
+
+
+def _sharing(places: Sequence[Place]) -> tuple[Place, Place] | None:
+    """Two places with an element in common, or None.
+
+    Places that lie apart on an axis are not compared: a stack of experts, or the bands of many
+    heads, fall into small groups, and only inside of a group all pairs are.
+    """
+    waiting = [list(places)]
+    while waiting:
+        group = waiting.pop()
+        if len(group) < 2:
+            continue
+        splits = (_apart(group, axis) for axis in range(len(group[0].extent)))
+        if (groups := next((split for split in splits if len(split) > 1), None)) is not None:
+            waiting += groups
+            continue
+        for one, other in combinations(group, 2):
+            if not any(map(_disjoint, one.axes(), other.axes())):
+                return one, other
+    return None
+
+
+def _apart(places: list[Place], axis: int) -> list[list[Place]]:
+    """Cut places where nothing on an axis reaches from those before to those after."""
+    groups: list[list[Place]] = []
+    reach = -1
+    for place in sorted(places, key=lambda place: place.tensor_start[axis]):
+        if place.tensor_start[axis] > reach:
+            groups.append([])
+        groups[-1].append(place)
+        reach = max(reach, place.axes()[axis][-1])
+    return groups
 
 
 def _inside(start: int, size: int, end: int) -> bool:

@@ -26,11 +26,16 @@ IDENTITY: Rules = {
     "norm.bias": Constant(0.0),
     "bias": Constant(0.0),
     "activation.slope": Constant(0.25),
+    "attention.sink": Constant(0.0),
     PADDING: Constant(0.0),
 }
-"""Norms that do nothing yet, no bias, the slope of a PReLU (He et al. 2015), a zero padding row."""
+"""Norms that do nothing yet, no bias, the slope of a PReLU (He et al. 2015), a zero padding row.
 
-MATRICES = ("embedding", "attention", "mlp", "head", "dense", "conv", "recurrent")
+An attention sink is a logit that belongs to no position (Xiao et al. 2023): at 0 it adds 1 to the
+denominator of a head's softmax.
+"""
+
+MATRICES = ("embedding", "attention", "mlp", "router", "head", "dense", "conv", "recurrent")
 """Roles of weight matrices. `dense` is a layer of which nothing more is known."""
 
 BRANCH_ENDS = ("attention.out", "mlp.out")

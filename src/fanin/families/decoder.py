@@ -15,7 +15,15 @@ from fanin.families.layers import embedding, linear, repeat, rms_norm
 from fanin.model import Tensor
 from fanin.rules import Rules, normal_weights
 
-__all__ = ["FIELDS", "HEADS_FILL_WIDTH", "family", "gated_mlp", "heads", "projections"]
+__all__ = [
+    "FIELDS",
+    "HEADS_FILL_WIDTH",
+    "check_heads",
+    "family",
+    "gated_mlp",
+    "heads",
+    "projections",
+]
 
 FIELDS: Mapping[str, Field] = {
     **COMMON,
@@ -55,11 +63,14 @@ def family(
     *,
     norm: Norm = rms_norm,
     bare: str | None = None,
+    auto: Callable[[Config], Rules] | None = None,
+    check: Callable[[Config], None] | None = None,
+    module_names: Mapping[str, str] | Callable[[str], str] | None = None,
 ) -> Family:
     """Return the family of `<title>ForCausalLM`, and of `bare` (`<title>Model`) without the head.
 
     `block` yields a layer's tensors from the fields and the start of their names; `norm` is the
-    one after the last layer.
+    one after the last layer. The rest are those of `Family`, with the defaults of this file.
     """
 
     def body(c: Config, prefix: str = "") -> Iterator[Tensor]:
@@ -78,8 +89,9 @@ def family(
         fields=fields,
         architectures={f"{title}ForCausalLM": causal_lm, bare or f"{title}Model": body},
         tied={"lm_head.weight": "model.embed_tokens.weight"},
-        auto=auto,
-        check=check,
+        auto=auto or usual_auto,
+        check=check or check_heads,
+        module_names=module_names or {},
     )
 
 
@@ -97,20 +109,20 @@ def projections(c: Config, at: str) -> Iterator[Tensor]:
     yield from linear(f"{at}o_proj", d, queries, "attention.out", bias=c.output_bias)
 
 
-def gated_mlp(c: Config, at: str) -> Iterator[Tensor]:
-    """Yield gate, up and down of a gated MLP."""
-    d, inner = c.hidden_size, c.intermediate_size
+def gated_mlp(c: Config, at: str, inner: int | None = None) -> Iterator[Tensor]:
+    """Yield gate, up and down of a gated MLP, by default of the width `intermediate_size`."""
+    d, inner = c.hidden_size, inner or c.intermediate_size
     yield from linear(f"{at}gate_proj", inner, d, "mlp.gate", bias=c.mlp_bias)
     yield from linear(f"{at}up_proj", inner, d, "mlp.in", bias=c.mlp_bias)
     yield from linear(f"{at}down_proj", d, inner, "mlp.out", bias=c.mlp_bias)
 
 
-def auto(c: Config) -> Rules:
+def usual_auto(c: Config) -> Rules:
     """`PreTrainedModel._init_weights`, which takes an initializer_range of 0 for 0.02."""
     return normal_weights(c.initializer_range or 0.02)
 
 
-def check(c: Config) -> None:
+def check_heads(c: Config) -> None:
     """Refuse heads that do not divide the width (unless their size is given) or the groups."""
     if c.heads_fill_width or c.head_dim == c.hidden_size // c.num_attention_heads:
         c.require_multiple("hidden_size", of="num_attention_heads")

@@ -22,6 +22,8 @@ __all__ = [
     "derived",
     "fixed",
     "flag",
+    "indices",
+    "natural",
     "number",
     "read",
     "size",
@@ -80,6 +82,16 @@ def size(default: int | None, *names: str, null: Callable[[Config], Any] | None 
 def count(default: int, *names: str) -> Field:
     """Declare a number of layers."""
     return Field(f"a whole number from 1 to {MAX_LAYERS}", _whole(1, MAX_LAYERS), default, names)
+
+
+def natural(default: int, *names: str) -> Field:
+    """Declare a number of things that there may be none of."""
+    return Field(f"a whole number from 0 to {MAX_SIZE}", _whole(0, MAX_SIZE), default, names)
+
+
+def indices(*names: str) -> Field:
+    """Declare a list of layers' numbers; null, and its absence, mean none."""
+    return Field("null or a list of whole numbers", _indices, None, names, null=lambda _: [])
 
 
 def token(default: int | None, *names: str) -> Field:
@@ -141,6 +153,10 @@ def refuse(source: str, name: str, value: object, reason: str) -> NoReturn:
 
 def _whole(low: int, high: int) -> Callable[[Any], bool]:
     return lambda value: type(value) is int and low <= value <= high
+
+
+def _indices(value: Any) -> bool:
+    return isinstance(value, list) and all(type(each) is int for each in value)
 
 
 def _nonnegative(value: Any) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "fused_linear",
     "linear",
     "norm",
+    "number",
     "offset_norm",
     "part",
     "repeat",
@@ -38,7 +39,7 @@ def fused_linear(
     name: str,
     fan_outs: Mapping[str, int],
     fan_in: int,
-    role: str,
+    role: str | Mapping[str, str],
     *,
     bias: bool = True,
     layout: str = "oi",
@@ -47,8 +48,9 @@ def fused_linear(
     """Yield dense layers that read the same input and lie one after another along the outputs.
 
     `fan_outs` are their names (`query`, `key`, `gate`, `up` ...) and sizes, `role` what goes before
-    the name in their roles (where the one of `up` is `in`). With `heads`, each is cut in as many
-    equal bands: the first band of every layer comes first, then the second of every layer ...
+    the name in their roles (where the one of `up` is `in`), or the role of each. With `heads`, each
+    is cut in as many equal bands: the first band of every layer comes first, then the second of
+    every layer ...
     """
     total, axis = sum(fan_outs.values()), layout.index("o")
     weights, biases, offset = [], [], 0
@@ -58,7 +60,8 @@ def fused_linear(
             start, stop = [0, 0], list(shape)
             start[axis], stop[axis] = head * band, (head + 1) * band
             corner = (offset, 0) if axis == 0 else (0, offset)
-            own = f"{role}.{'in' if label == 'up' else label}"
+            usual = f"{role}.{'in' if label == 'up' else label}"
+            own = usual if isinstance(role, str) else role[label]
             weights.append(
                 part(
                     f"{name}.weight#{label}",
@@ -145,6 +148,17 @@ def repeat(
     for layer in range(layers):
         for tensor in block(f"{name}.{layer}."):
             yield tensor.in_layer(layer, branches * layers)
+
+
+def number(at: str) -> int:
+    """Return the number of a block, from what `repeat` passes to it.
+
+    Examples
+    --------
+    >>> number("model.layers.7.")
+    7
+    """
+    return int(at.rstrip(".").rpartition(".")[2])
 
 
 def _whole(name: str, shape: tuple[int, ...], role: str, layout: str | None) -> Tensor:

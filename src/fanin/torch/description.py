@@ -37,7 +37,9 @@ class Description:
 
 
 def describe_module(inventory: Inventory, selected: Collection[str], seed: int) -> Description:
-    """Return what is known; the model has the `selected` parameters only.
+    """Return what is known; of the tensors that can be planned the model has the `selected` only.
+
+    Those are the parameters, and buffers that the family stores.
 
     Raises
     ------
@@ -63,9 +65,8 @@ def describe_module(inventory: Inventory, selected: Collection[str], seed: int) 
             starts |= {part.name: start for part in tensor.parts}
     values = {name: value for name, value in found.values.items() if name in rest}
     wanted = {copies.get(name, name) for name in selected} - values.keys()
-    chosen = tuple(
-        tensors[name] for name in inventory.parameters if name in tensors and name in wanted
-    )
+    order = (*inventory.parameters, *inventory.buffers)
+    chosen = tuple(tensors[name] for name in order if name in tensors and name in wanted)
     own = tuple(
         (glob.escape(tensor.name), starts[tensor.name])
         for tensor in chosen
@@ -80,7 +81,7 @@ def _of_family(family: Model, inventory: Inventory) -> tuple[dict[str, Tensor], 
     """The tensors of a family that the module holds, and those it holds beside their ties."""
     tensors, never = {}, []
     for tensor in family.tensors:
-        held = inventory.parameters.get(tensor.name)
+        held = (inventory.buffers if tensor.buffer else inventory.parameters).get(tensor.name)
         if held is not None and tuple(held.tensor.shape) == tensor.shape:
             tensors[tensor.name] = tensor
         elif held is not None:

@@ -118,16 +118,17 @@ def initialize_(
     )
     check_overrides((pattern for pattern, _ in chosen), inventory, kept)
     check_tensors(parameters.values(), buffers.values())
-    description = describe_module(inventory, parameters, seed)
+    description = describe_module(inventory, {*parameters, *buffers}, seed)
     plan = _plan(description, scheme, seed, chosen)
-    entries = _entries(plan, parameters, description.copies)
+    entries = _entries(plan, {**parameters, **buffers}, description.copies)
 
     with torch.no_grad():
         for name, entry in entries.items():
-            _fill(parameters[name].tensor, entry, seed, threads)
+            _fill((parameters.get(name) or buffers[name]).tensor, entry, seed, threads)
         for name in description.values.keys() & parameters.keys():
             _copy(parameters[name].tensor, description.values[name])
-        recomputed = _recompute(buffers, description.buffers)
+        rest = {name: held for name, held in buffers.items() if name not in entries}
+        recomputed = _recompute(rest, description.buffers)
     rows = _rows(inventory, entries, description, kept, recomputed)
     return Report(plan.model.architecture, scheme, seed, tuple(rows))
 
@@ -152,17 +153,17 @@ def _plan(
 
 
 def _entries(
-    plan: Plan, parameters: Mapping[str, Held], copies: Mapping[str, str]
+    plan: Plan, tensors: Mapping[str, Held], copies: Mapping[str, str]
 ) -> dict[str, Entry]:
-    """The plan's entry of each parameter to fill, in the parameter's own dtype."""
+    """The plan's entry of each tensor to fill, in the tensor's own dtype."""
     planned = {entry.tensor.name: entry for entry in plan.entries}
     entries = {
         name: replace(planned[stored], dtype=dtype_name(held.tensor.dtype))
-        for name, held in parameters.items()
+        for name, held in tensors.items()
         if (stored := copies.get(name, name)) in planned
     }
     check_draws(list({entry.tensor.name: entry for entry in entries.values()}.values()), plan.seed)
-    for name in copies.keys() & parameters.keys():
+    for name in copies.keys() & tensors.keys():
         warnings.warn(
             f"{name} is tied to {copies[name]} in the config, but has memory of its own (to_empty"
             " unties): it gets the same values; call tie_weights() to tie them",

@@ -11,10 +11,12 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from torch import nn
 
+from fanin.families.experts import expert_stack
 from fanin.families.layers import part, table
 from fanin.initializers import Constant, Initializer, Normal, TorchLinear, Uniform
 from fanin.layouts import resolve_layout
@@ -157,51 +159,13 @@ def _experts(at: str, module: Any) -> Iterator[Described]:
         if weight is None or weight.ndim != 3:
             continue
         fan_in = weight.shape[inputs]
-        tensor = _expert_stack(
-            f"{at}{name}", tuple(weight.shape), roles, layout, outputs, interleaved
-        )
-        yield tensor, None
+        stack = partial(expert_stack, interleaved=interleaved)
+        shape = tuple(weight.shape)
+        yield stack(f"{at}{name}", shape, roles, layout, outputs=outputs), None
         if bias is not None:
-            biases = tuple("bias" for _ in roles)
-            yield (
-                _expert_stack(
-                    f"{at}{name}_bias", tuple(bias.shape), biases, None, 1, interleaved, fan_in
-                ),
-                None,
-            )
-
-
-def _expert_stack(
-    name: str,
-    shape: tuple[int, ...],
-    roles: tuple[str, ...],
-    layout: str | None,
-    outputs: int,
-    interleaved: bool,
-    fan_in: int | None = None,
-) -> Tensor:
-    """The parts `name#<expert>`, or `name#<expert>.gate` and `.up` where these are fused."""
-    halves = len(roles)
-    size = shape[outputs] // halves
-    matrix = tuple(
-        1 if axis == 0 else size if axis == outputs else n for axis, n in enumerate(shape)
-    )
-    parts = []
-    for expert in range(shape[0]):
-        for number, role in enumerate(roles):
-            label = f"{expert}" if halves == 1 else f"{expert}.{('gate', 'up')[number]}"
-            first = number if interleaved else number * size
-            corner = tuple(
-                expert if axis == 0 else first if axis == outputs else 0
-                for axis in range(len(shape))
-            )
-            step = tuple(
-                halves if interleaved and axis == outputs else 1 for axis in range(len(shape))
-            )
-            parts.append(
-                part(f"{name}#{label}", role, matrix, layout, at=corner, step=step, fan_in=fan_in)
-            )
-    return Tensor.of(name, shape, tuple(parts))
+            shape, biases = tuple(bias.shape), tuple("bias" for _ in roles)
+            tensor = stack(f"{at}{name}_bias", shape, biases, None, outputs=1, fan_in=fan_in)
+            yield tensor, None
 
 
 def _bias(at: str, module: Any, start: Initializer, fan_in: int) -> Iterator[Described]:
