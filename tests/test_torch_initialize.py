@@ -143,7 +143,7 @@ def test_an_added_head_beside_a_family():
 
 UNKNOWN = {
     "vaultgemma": ("VaultGemmaForCausalLM", {**TINY["llama"], "head_dim": 8}),
-    "mixtral": ("MixtralForCausalLM", {**TINY["llama"], "num_local_experts": 3}),
+    "phimoe": ("PhimoeForCausalLM", {**TINY["llama"], "num_local_experts": 3}),
     "bert": ("BertForSequenceClassification", TINY["bert"]),
     "t5": ("T5ForConditionalGeneration", {"vocab_size": 96, "d_model": 24, "d_kv": 6, "d_ff": 40}),
     "vit": ("ViTModel", {"hidden_size": 48, "intermediate_size": 64, "image_size": 32}),
@@ -198,9 +198,9 @@ def test_norms_that_add_one_start_from_zero_in_every_scheme():
     assert not layer.input_layernorm.weight.any()
 
 
-def test_experts_are_matrices_of_their_own():
-    architecture, fields = UNKNOWN["mixtral"]
-    raw = {"model_type": "mixtral", "architectures": [architecture], **fields, **LAYERS}
+def test_experts_of_other_models_are_matrices_of_their_own():
+    architecture, fields = UNKNOWN["phimoe"]
+    raw = {"model_type": "phimoe", "architectures": [architecture], **fields, **LAYERS}
     module = from_config(raw)
     initialize_(module, "xavier", seed=5)
     experts = module.model.layers[1].mlp.experts
