@@ -18,6 +18,8 @@
 #include "normal_cdf.h"
 #include "orthogonal.h"
 #include "sampler.h"
+#include "scalar_math.h"
+#include "time_step_bias.h"
 #include "xorshift.h"
 
 namespace py = pybind11;
@@ -221,6 +223,12 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
           },
           py::arg("mean"), py::arg("std"), py::arg("low_sigma"), py::arg("high_sigma"),
           py::arg("low"), py::arg("high"), py::arg("dtype"))
+      .def_static(
+          "time_step_bias",
+          [](double low, double high, double floor, const std::string& dtype) {
+            return Sampler::time_step_bias(low, high, floor, dtype_of(dtype));
+          },
+          py::arg("low"), py::arg("high"), py::arg("floor"), py::arg("dtype"))
       .def_property_readonly("dtype",
                              [](const Sampler& sampler) { return name_of(sampler.dtype()); })
       .def("draws", &Sampler::draws, py::arg("elements"));
@@ -281,6 +289,21 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
         return std::make_pair(moments.mean, moments.std);
       },
       py::arg("low"), py::arg("high"));
+  m.def(
+      "logarithm",
+      [](double x) {
+        const IeeeEnvironment environment;
+        return logarithm(x);
+      },
+      py::arg("x"));
+  m.def(
+      "time_step_bias_moments",
+      [](double low, double high, double floor) {
+        const IeeeEnvironment environment;
+        const Moments moments = time_step_bias_moments(low, high, floor);
+        return std::make_pair(moments.mean, moments.std);
+      },
+      py::arg("low"), py::arg("high"), py::arg("floor"));
   m.def("simd", [] { return std::string(kernels().name); });
   m.def("simd_names", &supported_simd);
 }

@@ -14,9 +14,9 @@ enum class Dtype { float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5
 inline constexpr int DTYPES = 6;
 
 // truncated_normal_far: float32 and narrower, where the interval lies so far out that probabilities
-// need float64's range.
-enum class Distribution { uniform, normal, truncated_normal, truncated_normal_far };
-inline constexpr int DISTRIBUTIONS = 4;
+// need float64's range. time_step_bias: time_step_bias.h.
+enum class Distribution { uniform, normal, truncated_normal, truncated_normal_far, time_step_bias };
+inline constexpr int DISTRIBUTIONS = 5;
 
 // A value is fma(scale, u or z, offset), then held in [smallest, largest] (not the normal), then
 // rounded to the output's dtype. float32 and narrower use the floats, float64 the doubles.

@@ -2,6 +2,7 @@
 #include "kernels.h"
 #include "polynomials.h"
 #include "simd_avx2.h"
+#include "time_step_bias.h"
 #include "xorshift.h"
 //
 #include "vector_math.inl"

@@ -8,6 +8,8 @@
 #include <math.h>
 
 #include "polynomials.h"
+#include "quadrature.h"
+#include "scalar_math.h"
 #include "software_fma.h"
 
 namespace fanin {
@@ -23,21 +25,11 @@ double polynomial(const double (&c)[N], double x) {
   return sum;
 }
 
-// exp(x) for x <= 0.
-double exp_negative(double x) {
-  if (x < -746) return 0;
-  const double n = floor(fused_multiply_add(x, 1.4426950408889634074, 0.5));
-  const double r =
-      fused_multiply_add(-n, polynomials::LN2_LO, fused_multiply_add(-n, polynomials::LN2_HI, x));
-  const double exp_r = 1 + fused_multiply_add(r * r, polynomial(polynomials::EXP_F64, r), r);
-  return ldexp(exp_r, static_cast<int>(n));
-}
-
 // exp(-x^2 / 2), with the rounding error of x^2 accounted for.
 double density_ratio(double x) {
   const double square = x * x;
   const double error = fused_multiply_add(x, x, -square);
-  const double value = exp_negative(-0.5 * square);
+  const double value = exponential(-0.5 * square);
   return value == 0 ? 0 : fused_multiply_add(value, -0.5 * error, value);
 }
 
@@ -59,15 +51,6 @@ double from_median(double x) {
   for (int n = 0; n < 20; power *= step / ++n) sum += power / (2 * n + 1);
   return DENSITY_AT_0 * x * sum;
 }
-
-// Gauss-Legendre of 16 points on [-1, 1]: the positive half.
-constexpr int POINTS = 8;
-constexpr double NODES[POINTS] = {
-    0.0950125098376374402, 0.2816035507792589132, 0.4580167776572273863, 0.6178762444026437484,
-    0.7554044083550030339, 0.8656312023878317439, 0.9445750230732325761, 0.9894009349916499326};
-constexpr double WEIGHTS[POINTS] = {
-    0.1894506104550684963, 0.1826034150449235889, 0.1691565193950025382, 0.1495959888165767321,
-    0.1246289712555338720, 0.0951585116824927848, 0.0622535239386478929, 0.0271524594117540949};
 
 }  // namespace
 
@@ -95,20 +78,14 @@ Moments truncated_normal_moments(double low, double high) {
   const double reach = sqrt(peak * peak + 100);
   const double begin = (low > -reach ? low : -reach) - peak;
   const double end = (high < reach ? high : reach) - peak;
-  constexpr int PANELS = 8;
-  const double half = 0.5 * (end - begin) / PANELS;
   double mass = 0, first = 0, second = 0;
-  for (int panel = 0; panel < PANELS; ++panel) {
-    const double middle = begin + (2 * panel + 1) * half;
-    for (int i = 0; i < 2 * POINTS; ++i) {
-      const double d = middle + half * (i < POINTS ? -NODES[i] : NODES[i - POINTS]);
-      const double exponent = -d * (peak + 0.5 * d);
-      const double weight = WEIGHTS[i % POINTS] * exp_negative(exponent < 0 ? exponent : 0);
-      mass += weight;
-      first += weight * d;
-      second += weight * d * d;
-    }
-  }
+  gauss_legendre(begin, end, [&](double d, double weight) {
+    const double exponent = -d * (peak + 0.5 * d);
+    weight *= exponential(exponent < 0 ? exponent : 0);
+    mass += weight;
+    first += weight * d;
+    second += weight * d * d;
+  });
   const double distance = first / mass;
   const double variance = second / mass - distance * distance;
   return {low == -high ? 0 : peak + distance, sqrt(variance)};

@@ -9,6 +9,7 @@
 
 #include "environment.h"
 #include "normal_cdf.h"
+#include "time_step_bias.h"
 
 namespace fanin {
 namespace {
@@ -103,7 +104,8 @@ Sampler::Sampler(Distribution distribution, Dtype dtype)
   if (distribution == Distribution::normal) {
     unit_elements_ = 2;
     unit_draws_ = wide ? 2 : 1;
-  } else if (distribution == Distribution::uniform) {
+  } else if (distribution == Distribution::uniform ||
+             distribution == Distribution::time_step_bias) {
     unit_elements_ = wide ? 1 : 2;
   }
 }
@@ -186,6 +188,13 @@ Sampler Sampler::truncated_normal(double mean, double std, double low_sigma, dou
   p.tail_step = t.mass * tail_scale * (wide ? 0x1p-52 : 0x1p-32);
   p.lower = t.lower * tail_scale;
   p.upper = t.upper * tail_scale;
+  return sampler;
+}
+
+Sampler Sampler::time_step_bias(double low, double high, double floor, Dtype dtype) {
+  const IeeeEnvironment environment;
+  Sampler sampler(Distribution::time_step_bias, dtype);
+  sampler.parameters_.f64 = time_step_parameters(low, high, floor);
   return sampler;
 }
 

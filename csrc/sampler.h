@@ -21,6 +21,8 @@ class Sampler {
   // Truncated to [low_sigma, high_sigma] in units of std around the mean, which is [low, high].
   static Sampler truncated_normal(double mean, double std, double low_sigma, double high_sigma,
                                   double low, double high, Dtype dtype);
+  // 1e-30 <= low <= high <= 1e30 and 0 <= floor <= 1e30: see time_step_bias.h.
+  static Sampler time_step_bias(double low, double high, double floor, Dtype dtype);
 
   Dtype dtype() const { return dtype_; }
   bool is_constant() const { return constant_; }

@@ -17,6 +17,8 @@ import numpy as np
 from fanin.initializers import (
     Constant,
     Initializer,
+    MambaALog,
+    MambaDtBias,
     Normal,
     Orthogonal,
     Sparse,
@@ -42,6 +44,8 @@ MATRICES: dict[str, tuple[Initializer, tuple[int, int]]] = {
     "orthogonal": (Orthogonal(1.5), (301, 422)),
     "orthogonal_tall": (Orthogonal(1.5), (422, 301)),
     "sparse": (Sparse(0.75), (301, 422)),
+    "mamba_a_log": (MambaALog(), (301, 422)),
+    "mamba_dt_bias": (MambaDtBias(0.003, 5.0, 0.01), (301, 422)),
 }
 MATRIX_CASES = [(matrix, dtype) for matrix in MATRICES for dtype in ITEMSIZE]
 

@@ -14,6 +14,7 @@ from fanin.initializers import (
     TABLE,
     Constant,
     Elementwise,
+    MambaDtBias,
     Normal,
     TorchLinear,
     TruncatedNormal,
@@ -33,7 +34,7 @@ ELEMENTWISE = [name for name in TABLE if isinstance(example(name), Elementwise)]
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_each_resolves_to_concrete_numbers(name):
     resolved = example(name).resolve((30, 50))
-    assert isinstance(resolved, Constant | Uniform | Normal | TruncatedNormal)
+    assert isinstance(resolved, Constant | Uniform | Normal | TruncatedNormal | MambaDtBias)
     assert resolved.resolve((1, 1)) == resolved
 
 

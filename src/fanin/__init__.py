@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fanin.functions import kaiming_uniform as kaiming_uniform
     from fanin.functions import lecun_normal as lecun_normal
     from fanin.functions import lecun_uniform as lecun_uniform
+    from fanin.functions import mamba_a_log as mamba_a_log
+    from fanin.functions import mamba_dt_bias as mamba_dt_bias
     from fanin.functions import normal as normal
     from fanin.functions import ones as ones
     from fanin.functions import orthogonal as orthogonal
@@ -72,6 +74,8 @@ _HOMES = {
     "sinusoids": "fanin.functions",
     "sparse": "fanin.functions",
     "gpt2_residual": "fanin.functions",
+    "mamba_a_log": "fanin.functions",
+    "mamba_dt_bias": "fanin.functions",
     "gain": "fanin.gains",
     "fans": "fanin.layouts",
     "position": "fanin.streams",

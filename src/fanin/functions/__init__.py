@@ -27,6 +27,7 @@ from fanin.functions.scaling import (
     xavier_normal,
     xavier_uniform,
 )
+from fanin.functions.state_space import mamba_a_log, mamba_dt_bias
 from fanin.functions.structured import (
     delta_orthogonal,
     dirac,
@@ -50,6 +51,8 @@ __all__ = [
     "kaiming_uniform",
     "lecun_normal",
     "lecun_uniform",
+    "mamba_a_log",
+    "mamba_dt_bias",
     "normal",
     "ones",
     "orthogonal",

@@ -20,6 +20,7 @@ True
 from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
 from fanin.initializers.elementwise import Distribution, Elementwise
+from fanin.initializers.mamba import MambaALog, MambaDtBias
 from fanin.initializers.orthogonal import DeltaOrthogonal, Orthogonal
 from fanin.initializers.scaling import TorchLinear, VarianceScaling
 from fanin.initializers.sinusoids import Sinusoids
@@ -37,6 +38,8 @@ __all__ = [
     "Elementwise",
     "Identity",
     "Initializer",
+    "MambaALog",
+    "MambaDtBias",
     "Normal",
     "Orthogonal",
     "Sinusoids",

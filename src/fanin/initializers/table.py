@@ -14,6 +14,8 @@ function of the same name and arguments in `fanin.functions`.
 | sinusoids | Vaswani et al. (2017), section 3.5 | sines and cosines of the row's number |
 | sparse | Martens (2010), section 5 | normal, a fixed number of zeros in each column |
 | gpt2_residual | Radford et al. (2019), section 2.3 | `(std / sqrt(branches * n_layer))**2` |
+| mamba_a_log | Gu and Dao (2023), section 3.6 | ln(1), ln(2) ... along the last axis |
+| mamba_dt_bias | Gu and Dao (2023), section 3.6 | inverse softplus of log-uniform steps |
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from fanin.arguments import flag, integer, nonnegative
 from fanin.gains import Gain, gain
 from fanin.initializers.base import Initializer
 from fanin.initializers.distributions import Constant, Normal, TruncatedNormal, Uniform
+from fanin.initializers.mamba import MambaALog, MambaDtBias
 from fanin.initializers.orthogonal import DeltaOrthogonal, Orthogonal
 from fanin.initializers.scaling import DistributionName, Mode, TorchLinear, VarianceScaling
 from fanin.initializers.sinusoids import Sinusoids
@@ -112,6 +115,8 @@ TABLE: dict[str, Callable[..., Initializer]] = {
     "sinusoids": Sinusoids,
     "sparse": Sparse,
     "gpt2_residual": gpt2_residual,
+    "mamba_a_log": MambaALog,
+    "mamba_dt_bias": MambaDtBias,
 }
 """Name of each function, and what makes its initializer value from the same arguments."""
 
