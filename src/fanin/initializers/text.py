@@ -1,23 +1,17 @@
 """Initializers from text, as in `--set 'lm_head.weight=normal(std=0.01)'`.
 
-The text is a name, or a call with literal arguments: numbers, True, False, `inf`, and words, quoted
-or not. It is parsed by Python's own grammar and looked up in the table; nothing is ever evaluated.
+The text is a name, or a call with literal arguments (`fanin.calls`), looked up in the table; nothing
+is ever evaluated.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
-import math
-import warnings
-from typing import Any
 
 from fanin.arguments import unknown
+from fanin.calls import read_call
 from fanin.initializers.base import Initializer
 from fanin.initializers.table import TABLE
-
-_MAX_LENGTH = 1000
-_WORDS: dict[str, Any] = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
 
 
 def parse(text: str) -> Initializer:
@@ -48,7 +42,7 @@ def parse(text: str) -> Initializer:
     """
     if not isinstance(text, str):
         raise TypeError(f"an initializer's text must be a string, got {text!r}")
-    name, args, kwargs = _parse_call(text)
+    name, args, kwargs = read_call(text, "an initializer", "normal(std=0.02)")
     if name not in TABLE:
         raise ValueError(unknown("initializer", name, TABLE))
     signature = inspect.signature(TABLE[name])
@@ -61,46 +55,3 @@ def parse(text: str) -> Initializer:
         return TABLE[name](*arguments.args, **arguments.kwargs)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{text!r}: {error}") from error
-
-
-def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Name, positional and keyword arguments of the call that the text is."""
-    problem = ValueError(
-        f"an initializer is a name or a call such as normal(std=0.02), got {text[:_MAX_LENGTH]!r}"
-    )
-    if len(text) > _MAX_LENGTH:
-        raise problem
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise problem from None
-    match node:
-        case ast.Name(id=name):
-            return name, [], {}
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            named = [(word.arg, word.value) for word in keywords]
-        case _:
-            raise problem
-    literals = [_literal(text, value) for value in args]
-    return name, literals, {_keyword(text, key): _literal(text, value) for key, value in named}
-
-
-def _keyword(text: str, key: str | None) -> str:
-    if key is None:
-        raise ValueError(f"{text!r}: ** is not allowed")
-    return key
-
-
-def _literal(text: str, node: ast.expr) -> Any:
-    """A number, a bool or a word; `inf` may carry a sign."""
-    match node:
-        case ast.Constant(value=bool() | int() | float() | str() as value):
-            return value
-        case ast.Name(id=word):
-            return _WORDS.get(word, word)
-        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
-            value = _literal(text, operand)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return -value if isinstance(sign, ast.USub) else value
-    raise ValueError(f"{text!r}: arguments must be numbers or words, got {ast.unparse(node)!r}")
