@@ -13,33 +13,8 @@ from fanin.initializers import Constant, Normal, Orthogonal
 from fanin.model import Part
 from fanin.plan import make_plan
 from fanin.rules import initializer_of, weights
+from scheme_models import BERT, GPT2, INNER, LLAMA, VOCAB, WIDTH, constants, stds
 
-WIDTH, INNER, LAYERS, VOCAB = 96, 160, 3, 300
-LLAMA = {
-    "model_type": "llama",
-    "vocab_size": VOCAB,
-    "hidden_size": WIDTH,
-    "intermediate_size": INNER,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-}
-GPT2 = {
-    "model_type": "gpt2",
-    "vocab_size": VOCAB,
-    "n_embd": WIDTH,
-    "n_inner": INNER,
-    "n_layer": LAYERS,
-    "n_head": 4,
-}
-BERT = {
-    "model_type": "bert",
-    "vocab_size": VOCAB,
-    "hidden_size": WIDTH,
-    "intermediate_size": INNER,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4,
-}
 CONFIGS = {
     "gpt2": GPT2,
     "gpt2 wide": GPT2 | {"initializer_range": 0.3, "tie_word_embeddings": False},
@@ -85,29 +60,6 @@ def test_auto_is_what_transformers_does(name):
             assert zero_rows == (len(region) if std == 0 else 0), part.name
 
 
-def stds(scheme, config):
-    """Standard deviation of each part, by the last words of its name."""
-    model = families.build(config)
-    rules = schemes.rules(scheme, model)
-    return {
-        part.name.removeprefix("transformer.").removeprefix("model."): initializer_of(
-            rules, part
-        ).standard_deviation(part.shape, part.layout)
-        for tensor in model.tensors
-        for part in tensor.parts
-    }
-
-
-def constants(scheme, config):
-    """Values of the parts that are constant, by role."""
-    model = families.build(config)
-    rules = schemes.rules(scheme, model)
-    chosen = {
-        part.role: initializer_of(rules, part) for tensor in model.tensors for part in tensor.parts
-    }
-    return {role: init.value for role, init in chosen.items() if isinstance(init, Constant)}
-
-
 def test_gpt2_scales_what_ends_a_branch_once():
     for config, out, down in (
         (GPT2, "h.2.attn.c_proj.weight", "h.0.mlp.c_proj.weight"),
@@ -142,14 +94,13 @@ def test_flat_schemes(scheme, config):
 
 @pytest.mark.parametrize("scheme", sorted(set(schemes.SCHEMES) - {"torch_default"}))
 def test_constants(scheme):
-    assert constants(scheme, GPT2) == {"norm.scale": 1.0, "norm.bias": 0.0, "bias": 0.0}
-    assert constants(scheme, BERT) == {
-        "norm.scale": 1.0,
-        "norm.bias": 0.0,
-        "bias": 0.0,
-        "embedding.padding": 0.0,
-    }
-    assert constants(scheme, LLAMA) == {"norm.scale": 1.0}
+    zeros = {"fixup": ("attention.out", "mlp.out"), "zero_residual": ("attention.out", "mlp.out")}
+    ends = dict.fromkeys(zeros.get(scheme, ()), 0.0)
+    norms = {"norm.scale": 1.0, "norm.bias": 0.0, "bias": 0.0}
+    assert constants(scheme, GPT2) == norms | ends
+    assert constants(scheme, BERT) == norms | ends | {"bias.head": 0.0, "embedding.padding": 0.0}
+    head = {"head": 0.0} if scheme == "fixup" else {}
+    assert constants(scheme, LLAMA) == {"norm.scale": 1.0} | ends | head
 
 
 def test_torch_default_is_what_layers_start_from():
@@ -171,6 +122,7 @@ def test_torch_default_is_what_layers_start_from():
     assert constants("torch_default", BERT) == {
         "norm.scale": 1.0,
         "norm.bias": 0.0,
+        "bias.head": 0.0,  # of no matrix: the head is tied
         "embedding.padding": 0.0,
     }
 

@@ -149,13 +149,37 @@ class Plan:
         """Size of all tensors' data, without file headers."""
         return sum(entry.num_bytes for entry in self.entries)
 
+    @cached_property
+    def learning_rates(self) -> dict[str, float]:
+        """Factors of Adam's learning rate by tensor, if the scheme has some (mup)."""
+        return schemes.learning_rates(self.scheme, self.model)
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What the scheme asks for beside these weights: a sentence each."""
+        notes = schemes.notes(self.scheme, self.model)
+        by_factor: dict[float, dict[str, None]] = {}
+        for entry in self.entries:
+            factor = self.learning_rates.get(entry.tensor.name, 1.0)
+            by_factor.setdefault(factor, {})[entry.tensor.role] = None
+        if self.learning_rates:
+            told = [f"{factor:.6g} for {', '.join(roles)}" for factor, roles in by_factor.items()]
+            notes.append(f"Adam's learning rate times {'; '.join(told)}")
+        return notes
+
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
-        return {
+        """Return the plan as JSON values; with notes and learning rates if the scheme has some."""
+        content: dict[str, Any] = {
             "num_parameters": self.num_parameters,
             "num_bytes": self.num_bytes,
             "tensors": [entry.to_json() for entry in self.entries],
         }
+        if self.learning_rates:
+            for tensor in content["tensors"]:
+                tensor["learning_rate"] = self.learning_rates.get(tensor["name"], 1.0)
+        if self.notes:
+            content["notes"] = self.notes
+        return content
 
     def table(self) -> str:
         """Return the plan as text: a row a tensor, then padding rows and ties, then the totals."""
@@ -181,6 +205,7 @@ class Plan:
             if part.role == PADDING
         ]
         lines += [f"{alias} is tied to {stored}" for alias, stored in self.model.tied.items()]
+        lines += [f"note: {note}" for note in self.notes]
         lines.append(
             f"{self.model.architecture}, scheme {self.scheme}, seed {self.seed}:"
             f" {self.num_parameters:,} parameters in {len(self.entries)} tensors,"
@@ -204,7 +229,7 @@ def make_plan(
     ----------
     model : Model
     scheme : str, default "auto"
-        A name in `fanin.schemes.SCHEMES`.
+        A name in `fanin.schemes.SCHEMES`, with options or without: `mup(base_width=256)`.
     seed : int, default 0
         From 0 to 2**64 - 1.
     dtype : str, optional
@@ -219,8 +244,9 @@ def make_plan(
     Raises
     ------
     ValueError
-        An unknown scheme or dtype, a pattern that matches nothing or a tied name, a part without a
-        rule, numbers that the dtype cannot hold, or two matrices whose draws overlap.
+        An unknown scheme, option or dtype, an option that concerns nothing in the model, a pattern
+        that matches nothing or a tied name, a part without a rule, numbers that the dtype cannot
+        hold, or two matrices whose draws overlap.
 
     Examples
     --------
@@ -233,6 +259,7 @@ def make_plan(
     """
     seed = check_seed(seed)
     dtype = dtype_name(model.dtype if dtype is None else dtype)
+    scheme = str(schemes.read(scheme))
     rules = schemes.rules(scheme, model)
     read = read_overrides(overrides, model)
     dtype_rules = read_dtypes(dtypes, model)

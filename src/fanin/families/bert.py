@@ -77,7 +77,7 @@ def block(c: Config, at: str) -> Iterator[Tensor]:
 def predictions(c: Config) -> Iterator[Tensor]:
     """BertLMPredictionHead: its own bias comes first, the decoder's is tied to it."""
     d, at = c.hidden_size, "cls.predictions."
-    yield vector(f"{at}bias", c.vocab_size, "bias")
+    yield vector(f"{at}bias", c.vocab_size, "bias.head")
     yield from linear(f"{at}transform.dense", d, d, "head.transform")
     yield from norm(f"{at}transform.LayerNorm", d)
     yield from linear(f"{at}decoder", c.vocab_size, d, "head")

@@ -32,7 +32,8 @@ def linear(
     shape = _matrix_shape(fan_out, fan_in, layout)
     yield _whole(f"{name}.weight", shape, role, layout)
     if bias:
-        yield vector(f"{name}.bias", fan_out, "bias", fan_in=fan_in)
+        own = "bias.head" if role == "head" else "bias"
+        yield vector(f"{name}.bias", fan_out, own, fan_in=fan_in)
 
 
 def fused_linear(

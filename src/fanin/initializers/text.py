@@ -1,7 +1,7 @@
 """Initializers from text, as in `--set 'lm_head.weight=normal(std=0.01)'`.
 
-The text is a name, or a call with literal arguments (`fanin.calls`), looked up in the table; nothing
-is ever evaluated.
+The text is a name, or a call with literal arguments (`fanin.calls`), looked up in the table;
+nothing is ever evaluated.
 """
 
 from __future__ import annotations

@@ -15,18 +15,27 @@ import jax
 from numpy.typing import NDArray
 
 from fanin import plan as plans
-from fanin.arguments import choice
+from fanin import schemes
 from fanin.jax.sampling import empty, on_devices, sample_region
 from fanin.jax.trees import UNKNOWN, Leaf, leaves_of, model_of
 from fanin.output import numpy_dtype, region_bounds
 from fanin.overrides import Overrides, override_pairs
 from fanin.plan import Entry, Plan
-from fanin.schemes import SCHEMES
 from fanin.threads import thread_count
 
 __all__ = ["SCHEMES_OF_TREES", "initialize", "make_plan"]
 
-SCHEMES_OF_TREES = ("auto", "torch_default", "xavier", "he", "orthogonal", "bert", "llama")
+SCHEMES_OF_TREES = (
+    "auto",
+    "torch_default",
+    "xavier",
+    "he",
+    "lecun",
+    "orthogonal",
+    "bert",
+    "llama",
+    "small",
+)
 """Schemes that need roles and shapes only. `auto` is what Flax's layers start from."""
 
 
@@ -47,8 +56,10 @@ def initialize(
     abstract_params : tree of jax.ShapeDtypeStruct
         As `jax.eval_shape` makes it: Flax linen's variables or their `params`, an nnx state, or any
         other tree. Leaves that are arrays count for their shapes and dtypes only.
-    scheme : {"auto", "torch_default", "xavier", "he", "orthogonal", "bert", "llama"}
-        `auto`: what Flax's layers start from. `he` takes the gain of relu.
+    scheme : {"auto", "torch_default", "xavier", "he", "lecun", "orthogonal", "bert", "llama", \
+"small"}
+        `auto`: what Flax's layers start from. `he` takes the gain of relu. With options or without:
+        `he(qk_scale=0.5)`.
     seed : int, default 0
         From 0 to 2**64 - 1.
     overrides : mapping or iterable of (pattern, initializer), optional
@@ -124,12 +135,11 @@ def _plan(
     overrides: Overrides,
     layouts: Iterable[tuple[str, str]],
 ) -> Plan:
-    if scheme in SCHEMES and scheme not in SCHEMES_OF_TREES:
+    if (name := schemes.read(scheme).name) not in SCHEMES_OF_TREES:
         raise ValueError(
-            f"scheme {scheme!r} needs more than a tree says, such as the number of blocks; allowed:"
+            f"scheme {name!r} needs more than a tree says, such as the number of blocks; allowed:"
             f" {', '.join(SCHEMES_OF_TREES)}"
         )
-    choice("scheme", scheme, SCHEMES_OF_TREES)
     overrides = override_pairs(overrides)
     model = model_of(leaves, layouts)
     missing = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from fanin.initializers import Constant, Initializer, Normal, TorchLinear, Uniform
-from fanin.initializers.table import glorot_uniform, he_normal
+from fanin.initializers.table import glorot_uniform, he_normal, lecun_normal
 from fanin.model import Model, Part
 from fanin.rules import Rules, weights
 
-__all__ = ["he", "torch_default", "xavier"]
+__all__ = ["he", "lecun", "torch_default", "xavier"]
 
 
 def torch_default(model: Model) -> Rules:
@@ -27,6 +27,15 @@ def xavier(model: Model) -> Rules:
     Glorot & Bengio 2010, equation 16. Query, key and value count as three matrices.
     """
     return weights(glorot_uniform())
+
+
+def lecun(model: Model) -> Rules:
+    """N(0, 1 / fan_in) for every matrix, embeddings included.
+
+    LeCun et al. 1998, equation 16; the one that self-normalizing networks need (Klambauer et al.
+    2017). An embedding counts the head it may be tied to: its fan_in is the number of features.
+    """
+    return weights(lecun_normal())
 
 
 def he(model: Model) -> Rules:

@@ -54,8 +54,9 @@ def initialize_(
         device. Parameters may be DTensors (FSDP2, tensor parallelism): each process fills what it
         holds, with no communication.
     scheme : str, default "auto"
-        A name in `fanin.schemes.SCHEMES`. `auto` is what transformers does for its models, and what
-        the layers' own `reset_parameters` do elsewhere.
+        A name in `fanin.schemes.SCHEMES`, with options or without: `gpt2(qk_scale=0.5)`. `auto` is
+        what transformers does for its models, and what the layers' own `reset_parameters` do
+        elsewhere.
     seed : int, default 0
         From 0 to 2**64 - 1.
     overrides : mapping or iterable of (pattern, initializer), optional
@@ -130,7 +131,7 @@ def initialize_(
         rest = {name: held for name, held in buffers.items() if name not in entries}
         recomputed = _recompute(rest, description.buffers)
     rows = _rows(inventory, entries, description, kept, recomputed)
-    return Report(plan.model.architecture, scheme, seed, tuple(rows))
+    return Report(plan.model.architecture, plan.scheme, seed, tuple(rows), tuple(plan.notes))
 
 
 def _plan(

@@ -74,6 +74,7 @@ class Report:
     scheme: str
     seed: int
     rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()  # what the scheme asks for beside the weights
 
     def named(self, action: str) -> list[str]:
         """Return the names of the rows with an action."""
@@ -90,6 +91,7 @@ class Report:
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
         lines.insert(1, "  ".join("-" * width for width in widths))
         actions = dict.fromkeys(row.action for row in self.rows)
+        lines += [f"note: {note}" for note in self.notes]
         counts = ", ".join(f"{len(self.named(action))} {action}" for action in actions)
         lines.append(f"{self.module}, scheme {self.scheme}, seed {self.seed}: {counts or 'empty'}")
         return "\n".join(lines)
