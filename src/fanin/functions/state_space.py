@@ -59,6 +59,6 @@ def mamba_dt_bias(
     >>> bias = fanin.mamba_dt_bias(1000, seed=0, name="dt_proj.bias")
     >>> steps = np.log1p(np.exp(bias.astype(float)))
     >>> np.quantile(steps, [0, 0.5, 1]).round(3).tolist()
-    [0.001, 0.01, 0.1]
+    [0.001, 0.011, 0.099]
     """
     return sample(MambaDtBias(low, high, floor), shape, **options)
