@@ -156,15 +156,42 @@ void multiply_arrays(const py::array_t<T>& a, const py::array_t<T>& b, py::array
 
 using TensorArgument = std::tuple<uint64_t, Sizes, std::vector<const Part*>>;
 
-void write_to_file(int file, const std::vector<TensorArgument>& arguments, int threads,
-                   const std::optional<std::function<void(uint64_t)>>& progress) {
+using ProgressArgument = std::optional<std::function<void(uint64_t)>>;
+
+std::vector<StoredTensor> tensors_of(const std::vector<TensorArgument>& arguments) {
   std::vector<StoredTensor> tensors;
   for (const auto& [offset, shape, parts] : arguments) tensors.push_back({offset, shape, parts});
-  const py::gil_scoped_release release;
-  write_tensors(file, tensors, threads, [&](uint64_t bytes) {
+  return tensors;
+}
+
+Progress progress_of(const ProgressArgument& progress) {
+  return [&progress](uint64_t bytes) {
     check_signals();
     if (progress) (*progress)(bytes);
-  });
+  };
+}
+
+void write_to_file(int file, const std::vector<TensorArgument>& arguments, int threads,
+                   const ProgressArgument& progress) {
+  const std::vector<StoredTensor> tensors = tensors_of(arguments);
+  const py::gil_scoped_release release;
+  write_tensors(file, tensors, threads, progress_of(progress));
+}
+
+using DifferenceResult = std::tuple<size_t, uint64_t, py::bytes, py::bytes>;
+
+std::optional<DifferenceResult> compare_with_file(int file,
+                                                  const std::vector<TensorArgument>& arguments,
+                                                  int threads, const ProgressArgument& progress) {
+  const std::vector<StoredTensor> tensors = tensors_of(arguments);
+  std::optional<Difference> difference;
+  {
+    const py::gil_scoped_release release;
+    difference = compare_tensors(file, tensors, threads, progress_of(progress));
+  }
+  if (!difference) return std::nullopt;
+  return DifferenceResult(difference->tensor, difference->element, difference->found,
+                          difference->expected);
 }
 
 void raise_os_error(std::exception_ptr pointer) {
@@ -265,6 +292,8 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
         py::arg("c").noconvert(), py::arg("threads"));
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
         py::arg("progress") = py::none());
+  m.def("compare_tensors", &compare_with_file, py::arg("fd"), py::arg("tensors"),
+        py::arg("threads"), py::arg("progress") = py::none());
 
   m.def(
       "advise_huge_pages",

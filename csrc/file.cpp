@@ -1,11 +1,14 @@
 #include "file.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <system_error>
+#include <tuple>
 
 #include "integers.h"
 
@@ -81,8 +84,20 @@ void write_all(int file, const char* data, uint64_t size, uint64_t offset) {
   }
 }
 
-// Samples and writes a tensor's chunk; returns its bytes.
-uint64_t write_chunk(int file, const Cut& c, uint64_t chunk, std::vector<char>& buffer) {
+void read_all(int file, char* data, uint64_t size, uint64_t offset) {
+  while (size > 0) {
+    const ssize_t got = pread(file, data, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw std::system_error(errno, std::generic_category());
+    if (got == 0) throw std::system_error(ENODATA, std::generic_category());
+    data += got;
+    size -= static_cast<uint64_t>(got);
+    offset += static_cast<uint64_t>(got);
+  }
+}
+
+// Samples a chunk of a tensor into the buffer; returns its first byte in the tensor.
+uint64_t sample_chunk(const Cut& c, uint64_t chunk, std::vector<char>& buffer) {
   const StoredTensor& tensor = *c.tensor;
   std::vector<uint64_t> begin(tensor.shape.size(), 0), end = tensor.shape;
   uint64_t outer = chunk / c.axis_chunks;
@@ -97,17 +112,16 @@ uint64_t write_chunk(int file, const Cut& c, uint64_t chunk, std::vector<char>& 
       end[i] = begin[i] + 1;
     }
   }
-  const uint64_t bytes = count * c.inner_bytes;
-  buffer.resize(bytes);
+  buffer.resize(count * c.inner_bytes);
   for (const Part* part : tensor.parts) fill_box(*part, begin, end, buffer.data());
-  write_all(file, buffer.data(), bytes, tensor.offset + offset);
-  return bytes;
+  return offset;
 }
 
-}  // namespace
-
-void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads,
-                   const Progress& progress) {
+// Calls use(cut, offset in the tensor, sampled bytes) for each chunk of each tensor, which returns
+// whether chunks behind it count too. They are begun in order.
+void for_each_chunk(
+    const std::vector<StoredTensor>& tensors, int threads, const Progress& progress,
+    const std::function<bool(const Cut&, uint64_t, const std::vector<char>&)>& use) {
   std::vector<Cut> cuts;
   uint64_t total = 0;
   for (const StoredTensor& tensor : tensors) {
@@ -116,19 +130,64 @@ void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threa
     cuts.back().first_chunk = total;
     total += chunks(cuts.back());
   }
-  std::atomic<uint64_t> done{0};
+  std::atomic<uint64_t> done{0}, last{total};
   for_each_block(
       total, threads,
       [&](uint64_t chunk) {
+        if (chunk > last.load(std::memory_order_relaxed)) return;
         const auto after =
             std::upper_bound(cuts.begin(), cuts.end(), chunk,
                              [](uint64_t value, const Cut& c) { return value < c.first_chunk; });
         const Cut& c = *(after - 1);
         thread_local std::vector<char> buffer;
-        done += write_chunk(file, c, chunk - c.first_chunk, buffer);
+        const uint64_t offset = sample_chunk(c, chunk - c.first_chunk, buffer);
+        if (!use(c, offset, buffer)) {
+          uint64_t before = last;
+          while (chunk < before && !last.compare_exchange_weak(before, chunk)) {
+          }
+        }
+        done += buffer.size();
       },
       [&] { progress(done); });
   progress(done);
+}
+
+}  // namespace
+
+void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads,
+                   const Progress& progress) {
+  for_each_chunk(tensors, threads, progress,
+                 [file](const Cut& c, uint64_t offset, const std::vector<char>& sampled) {
+                   write_all(file, sampled.data(), sampled.size(), c.tensor->offset + offset);
+                   return true;
+                 });
+}
+
+std::optional<Difference> compare_tensors(int file, const std::vector<StoredTensor>& tensors,
+                                          int threads, const Progress& progress) {
+  std::mutex mutex;
+  std::optional<Difference> first;  // guarded by the mutex
+  for_each_chunk(
+      tensors, threads, progress,
+      [&](const Cut& c, uint64_t offset, const std::vector<char>& sampled) {
+        thread_local std::vector<char> found;
+        found.resize(sampled.size());
+        read_all(file, found.data(), found.size(), c.tensor->offset + offset);
+        if (memcmp(found.data(), sampled.data(), found.size()) == 0) return true;
+        const auto at = static_cast<uint64_t>(
+            std::mismatch(found.begin(), found.end(), sampled.begin()).first - found.begin());
+        const Difference difference{static_cast<size_t>(c.tensor - tensors.data()),
+                                    (offset + at) / c.item,
+                                    std::string(&found[at / c.item * c.item], c.item),
+                                    std::string(&sampled[at / c.item * c.item], c.item)};
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!first || std::tie(difference.tensor, difference.element) <
+                          std::tie(first->tensor, first->element)) {
+          first = difference;
+        }
+        return false;
+      });
+  return first;
 }
 
 }  // namespace fanin

@@ -1,7 +1,11 @@
-// Samples tensors into a file: small buffers, filled and written at their offsets by all threads.
+// Samples tensors into a file, or compares one with what would be written: small buffers, filled
+// and written (or read beside) at their offsets by all threads. Files are read, not mapped: one
+// that is cut short meanwhile is an error, where a map would be the end of the process.
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "fill.h"
@@ -24,11 +28,23 @@ struct StoredTensor {
   std::vector<const Part*> parts;
 };
 
-// Called like Poll, with the bytes written so far.
+// Called like Poll, with the bytes done so far.
 using Progress = std::function<void(uint64_t)>;
 
 // Throws std::system_error with errno where a write fails.
 void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads,
                    const Progress& progress);
+
+// An element of a tensor that has other bits in the file, with the bytes of both.
+struct Difference {
+  size_t tensor;     // its place in the list
+  uint64_t element;  // row-major
+  std::string found, expected;
+};
+
+// The first element that differs, in the order of the list. Throws std::system_error where a read
+// fails, with ENODATA where the file ends too early.
+std::optional<Difference> compare_tensors(int file, const std::vector<StoredTensor>& tensors,
+                                          int threads, const Progress& progress);
 
 }  // namespace fanin

@@ -1,6 +1,6 @@
-"""Writes the tensors that hold a matrix made as a whole, such as an orthogonal one.
+"""Writes, or compares, the tensors that hold a matrix made as a whole, such as an orthogonal one.
 
-The core's writer samples any element by itself, in small chunks. Here a tensor is made in few large
+The core samples any element by itself, in small chunks. Here a tensor is made in few large
 bands instead, each into a reused buffer and from there to its places in the file. Bands are cut
 along an axis that costs no more in parts, so that memory stays bounded and the work nearly what it
 is for the whole.
@@ -10,23 +10,28 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from operator import add
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanin.boxes import boxes
 from fanin.output import ITEMSIZE, numpy_dtype
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from fanin.initializers.base import Filler
     from fanin.model import Part, Tensor
 
-__all__ = ["BandedTensor", "write_banded"]
+__all__ = ["BandedTensor", "Box", "compare_banded", "write_banded"]
 
 BAND_BYTES = 2**26
+
+Box: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""First index and extent in a tensor, axis by axis."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +57,70 @@ def write_banded(
     progress: Callable[[int], object],
 ) -> None:
     """Write the tensors; `progress` is called with the bytes written so far."""
+    done = 0
+    for banded in tensors:
+        for band, start in _bands(banded, _whole(banded), threads):
+            for place, content in _runs(banded, band, start):
+                _write_all(descriptor, content.data, banded.offset + place)
+            done += band.nbytes
+            progress(done)
+
+
+def compare_banded(
+    descriptor: int, banded: BandedTensor, threads: int, box: Box | None = None
+) -> tuple[int, bytes, bytes] | None:
+    """Compare a tensor, or a box of it, with the file.
+
+    Returns
+    -------
+    tuple of int, bytes, bytes, or None
+        The row-major number in the tensor of the first element whose bits differ, with the bytes
+        in the file and those that belong there.
+
+    Raises
+    ------
+    EOFError
+        The file ends before the tensor does.
+    """
+    item = ITEMSIZE[banded.dtype]
+    first: tuple[int, bytes, bytes] | None = None
+    for band, start in _bands(banded, box or _whole(banded), threads):
+        for place, content in _runs(banded, band, start):
+            if first is not None and place // item >= first[0]:
+                break  # the runs of a band ascend
+            found = _read_all(descriptor, content.nbytes, banded.offset + place)
+            different = (found != content).reshape(-1, item).any(axis=1)
+            if different.any():
+                at = int(different.argmax())
+                element = slice(at * item, (at + 1) * item)
+                first = place // item + at, found[element].tobytes(), content[element].tobytes()
+    return first
+
+
+def _whole(banded: BandedTensor) -> Box:
+    return (0,) * len(banded.tensor.shape), banded.tensor.shape
+
+
+def _bands(
+    banded: BandedTensor, box: Box, threads: int
+) -> Iterator[tuple[NDArray[Any], tuple[int, ...]]]:
+    """Yield bands that cover a box once, with their place; all in the same memory."""
     import numpy as np
 
-    done = 0
+    first, shape = box
+    item = ITEMSIZE[banded.dtype]
     buffer = np.empty(0, np.uint8)
-    for banded in tensors:
-        item = ITEMSIZE[banded.dtype]
-        for start, extent in boxes(banded.tensor.shape, BAND_BYTES // item, _cut_order(banded)):
-            size = item * math.prod(extent)
-            if buffer.nbytes < size:
-                buffer = np.empty(size, np.uint8)
-            band = buffer[:size].view(numpy_dtype(banded.dtype)).reshape(extent)
-            for part, filler, position in zip(
-                banded.tensor.parts, banded.fillers, banded.positions, strict=True
-            ):
-                _fill_part(band, start, part, filler, position, threads)
-            _write_band(descriptor, banded, band, start)
-            done += size
-            progress(done)
+    for begin, extent in boxes(shape, BAND_BYTES // item, _cut_order(banded)):
+        size = item * math.prod(extent)
+        if buffer.nbytes < size:
+            buffer = np.empty(size, np.uint8)
+        band = buffer[:size].view(numpy_dtype(banded.dtype)).reshape(extent)
+        start = tuple(map(add, first, begin))
+        for part, filler, position in zip(
+            banded.tensor.parts, banded.fillers, banded.positions, strict=True
+        ):
+            _fill_part(band, start, part, filler, position, threads)
+        yield band, start
 
 
 def _cut_order(banded: BandedTensor) -> list[int]:
@@ -108,10 +159,10 @@ def _fill_part(
     filler.fill(band[tuple(places)], position, tuple(start), threads)
 
 
-def _write_band(
-    descriptor: int, banded: BandedTensor, band: NDArray[Any], start: tuple[int, ...]
-) -> None:
-    """Write a band in runs that are contiguous in the file."""
+def _runs(
+    banded: BandedTensor, band: NDArray[Any], start: tuple[int, ...]
+) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Yield the runs of a band that are contiguous in the file, as bytes, each with its place."""
     import numpy as np
 
     shape = banded.tensor.shape
@@ -121,10 +172,23 @@ def _write_band(
     for outer in product(*map(range, band.shape[:cut])):
         index = (*outer, *(0,) * (len(shape) - cut))
         place = sum((a + b) * c for a, b, c in zip(start, index, strides, strict=True))
-        _write_all(descriptor, band[outer].reshape(-1).view(np.uint8).data, banded.offset + place)
+        yield place, band[outer].reshape(-1).view(np.uint8)
 
 
 def _write_all(descriptor: int, content: memoryview, offset: int) -> None:
     while content:
         written = os.pwrite(descriptor, content, offset)
         content, offset = content[written:], offset + written
+
+
+def _read_all(descriptor: int, size: int, offset: int) -> NDArray[np.uint8]:
+    import numpy as np
+
+    content = np.empty(size, np.uint8)
+    done = 0
+    while done < size:
+        got = os.preadv(descriptor, [content[done:].data], offset + done)
+        if got == 0:
+            raise EOFError
+        done += got
+    return content

@@ -1,9 +1,13 @@
 """Writes a plan as a checkpoint: safetensors files, `config.json`, and the index of several files.
 
-The core samples every tensor in small blocks and writes them in place with all threads; no tensor
-is ever in memory. (One that cannot be made in blocks is, a band at a time: `banded_tensors`.) Every
-file appears only when it is whole and the index comes last, so that no reader takes an unfinished
-checkpoint for a finished one, and a second run of the same recipe does what the first one did not.
+Every file appears only when it is whole and the index comes last, so that no reader takes an
+unfinished checkpoint for a finished one. A second run of the same recipe samples what is there
+again, keeps it if it is right, and does what the first one did not.
+
+Several processes may write one checkpoint without a word to each other: each its own share of the
+files, and whoever finds all of them there writes the index. So none may remove what another could
+have written a moment ago: a process takes away its own files, and those that are none of this
+checkpoint's.
 """
 
 from __future__ import annotations
@@ -16,16 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fanin.banded_tensors import BandedTensor, write_banded
-from fanin.checkpoint_files import INDEX, checkpoint_files
+from fanin.checkpoint_files import INDEX, CheckpointFiles, checkpoint_files
 from fanin.partial_file import partial_file, remove_stale
-from fanin.resume import survey
-from fanin.safetensors_layout import DEFAULT_MAX_SHARD_SIZE, Shard
-from fanin.streams import position
+from fanin.ranks import check_rank, share
+from fanin.resume import Found, survey
+from fanin.safetensors_layout import DEFAULT_MAX_SHARD_SIZE
+from fanin.shard_content import FileTooShortError, ShardContent, shard_content
 from fanin.threads import thread_count
 
 if TYPE_CHECKING:
-    from fanin import _core
     from fanin.plan import Plan
 
 
@@ -47,10 +50,13 @@ class Report:
     """What a run did (or would do, for a dry run)."""
 
     folder: Path
-    files: tuple[File, ...]
+    files: tuple[File, ...]  # of this process
+    missing: tuple[str, ...]  # files of the checkpoint that were not there in the end
     num_parameters: int
     num_bytes: int  # of all tensors
     recipe: dict[str, Any]
+    rank: int
+    world_size: int
     notes: tuple[str, ...]
     seconds: float
 
@@ -60,6 +66,7 @@ class Report:
             **vars(self),
             "folder": str(self.folder),
             "files": [vars(file) for file in self.files],
+            "missing": list(self.missing),
             "notes": list(self.notes),
         }
 
@@ -72,6 +79,10 @@ def write(
     threads: int | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
+    check: bool = True,
+    fsync: bool = True,
+    rank: int = 0,
+    world_size: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> Report:
     """Write a checkpoint, or finish one that an earlier run of the same recipe left unfinished.
@@ -90,20 +101,30 @@ def write(
         Remove weights, index and config of another recipe instead of refusing the folder.
     dry_run : bool, default False
         Check everything, write nothing.
+    check : bool, default True
+        Sample whole files of this recipe again and compare them, and write anew what differs.
+        Otherwise a file is kept if its size and header are right.
+    fsync : bool, default True
+        Have each file on the disk before it gets its name. Otherwise it may be empty after a power
+        failure, though not after the end of the process.
+    rank, world_size : int, default 0 and 1
+        Number of this process, and of all that write this checkpoint. Each writes its share of the
+        files; the bytes are those of a single process.
     progress : callable, optional
         Called from time to time with the bytes done and the bytes to do.
 
     Returns
     -------
     Report
-        The files, and which of them were kept.
+        The files, which of them were kept, and which are still missing.
 
     Raises
     ------
     CheckpointError
         If the folder holds a checkpoint or a config of another recipe, and `overwrite` is false.
     ValueError
-        If a tensor cannot be written: its name, or no value of the dtype fits its initializer.
+        If a tensor cannot be written: its name, or no value of the dtype fits its initializer; or
+        if there is no process of number `rank`.
     OSError
         If the system refuses: no space, no permission. The unfinished file is removed.
 
@@ -121,6 +142,7 @@ def write(
     """
     started = time.perf_counter()
     threads = thread_count(threads)
+    check_rank(rank, world_size)
     if not os.fspath(output):
         raise ValueError("output is an empty path")
     folder = Path(output)
@@ -129,79 +151,137 @@ def write(
 
     files = checkpoint_files(plan, max_shard_size)
     found = survey(folder, files)
-    if found.conflicts and not overwrite:
-        raise CheckpointError(
-            f"{folder} holds something else: {'; '.join(found.conflicts.values())}. "
-            "Choose another folder, or replace it with --overwrite (overwrite=True)"
-        )
-    missing = [shard for shard in files.shards if shard.filename not in found.whole]
-    contents = [_content(shard, plan.seed) for shard in missing]  # checks every initializer
+    if not overwrite:
+        _refuse(found.conflicts, folder)
+    contents = [shard_content(shard, plan.seed) for shard in files.shards]  # all are checked
+    own = share(contents, [content.num_bytes for content in contents], rank, world_size)
+    notes = [*files.notes, *_idle(own, contents, world_size)]
+    todo = [content for content in own if content.filename not in found.whole]
+    to_check = [content for content in own if check and content not in todo]
+    bar = _Bar(sum(content.num_bytes for content in (*to_check, *todo)), progress)
+    for content in to_check:
+        if reason := _damage(folder, content, threads, bar):
+            notes.append(f"{content.filename} is written again: {reason}")
+            todo.append(content)
+            bar.total += content.num_bytes
 
-    stale = [folder / name for name in (*found.conflicts, *found.damaged)]
-    _check_room(folder, stale, sum(shard.num_bytes for shard in missing))
-    if not dry_run:
+    stale = [folder / name for name in _removable(files, found, todo)]
+    _check_room(folder, stale, sum(content.shard.num_bytes for content in todo))
+    if dry_run:
+        there = found.whole | {content.filename for content in own}
+        texts = {name: name in found.whole for name in files.texts}
+    else:
         folder.mkdir(parents=True, exist_ok=True)
-        remove_stale(folder)
-        for path in sorted(stale, key=lambda path: path.name != INDEX):  # the index first
-            path.unlink()
-        _write_shards(folder, contents, threads, progress)
-        for name, text in files.texts.items():
-            if name not in found.whole:
-                with partial_file(folder / name) as descriptor:
-                    _write_bytes(descriptor, text)
+        remove_stale(folder, _spared(contents, own, rank))
+        for path in stale:
+            path.unlink(missing_ok=True)
+        for content in todo:
+            with partial_file(folder / content.filename, fsync=fsync) as descriptor:
+                content.write(descriptor, threads, bar.advance)
+            bar.finish(content)
+        there, texts = _finish(folder, files, overwrite, fsync)
 
+    kept = {content.filename: content not in todo for content in own} | texts
     return Report(
         folder=folder,
-        files=tuple(File(name, size, name in found.whole) for name, size in files.sizes.items()),
+        files=tuple(File(name, files.sizes[name], kept[name]) for name in kept),
+        missing=tuple(each.filename for each in contents if each.filename not in there),
         num_parameters=plan.num_parameters,
         num_bytes=plan.num_bytes,
         recipe=files.recipe,
-        notes=files.notes,
+        rank=rank,
+        world_size=world_size,
+        notes=tuple(notes),
         seconds=time.perf_counter() - started,
     )
 
 
-@dataclass(frozen=True)
-class _Content:
-    """What a shard holds: tensors for the core, with samplers for their parts, and the others."""
+class _Bar:
+    """Bytes done before and within the file at hand, for the caller's progress."""
 
-    shard: Shard
-    sampled: list[tuple[int, tuple[int, ...], list[_core.Part]]]
-    banded: list[BandedTensor]
+    def __init__(self, total: int, progress: Callable[[int, int], object] | None) -> None:
+        self.total = total
+        self._before = 0
+        self._progress = progress
+
+    def advance(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(self._before + done, self.total)
+
+    def finish(self, content: ShardContent) -> None:
+        self._before += content.num_bytes
 
 
-def _content(shard: Shard, seed: int) -> _Content:
-    from fanin import _core
-    from fanin.initializers.elementwise import ElementwiseFiller
+def _refuse(conflicts: dict[str, str], folder: Path) -> None:
+    if conflicts:
+        raise CheckpointError(
+            f"{folder} holds something else: {'; '.join(conflicts.values())}. "
+            "Choose another folder, or replace it with --overwrite (overwrite=True)"
+        )
 
-    content = _Content(shard, [], [])
-    for entry, offset in zip(shard.entries, shard.offsets, strict=True):
-        tensor = entry.tensor
-        fillers = [
-            initializer.filler(part.shape, part.layout, part.groups, entry.dtype)
-            for part, initializer in zip(tensor.parts, entry.initializers, strict=True)
-        ]
-        positions = [position(seed, part.name) for part in tensor.parts]
-        parts = [
-            _core.Part(
-                filler.sampler,
-                place,
-                part.shape,
-                part.start,
-                part.extent,
-                part.tensor_start,
-                part.tensor_step,
-            )
-            for part, filler, place in zip(tensor.parts, fillers, positions, strict=True)
-            if isinstance(filler, ElementwiseFiller)
-        ]
-        if len(parts) == len(tensor.parts):
-            content.sampled.append((offset, tensor.shape, parts))
-        else:
-            content.banded.append(
-                BandedTensor(offset, entry.dtype, tensor, tuple(fillers), tuple(positions))
-            )
-    return content
+
+def _idle(own: Sequence[ShardContent], every: Sequence[ShardContent], processes: int) -> list[str]:
+    if own or processes == 1:
+        return []
+    files = "there is 1 file" if len(every) == 1 else f"there are {len(every)} files"
+    return [
+        f"nothing to write for this process: {files} for {processes} processes;"
+        " a smaller max_shard_size makes more"
+    ]
+
+
+def _damage(folder: Path, content: ShardContent, threads: int, bar: _Bar) -> str:
+    """Say how a file differs from what is sampled again; empty if it does not."""
+    with open(folder / content.filename, "rb") as file:
+        try:
+            reason = str(content.first_difference(file.fileno(), threads, bar.advance) or "")
+        except FileTooShortError as error:
+            reason = f"it {error}"
+    bar.finish(content)
+    return reason
+
+
+def _removable(files: CheckpointFiles, found: Found, todo: Sequence[ShardContent]) -> list[str]:
+    """Names of files to remove, the index first: those to be written, and those of nobody here.
+
+    An index that another process has just written may be among them. It is written again by this
+    process then, which ends by looking for it.
+    """
+    others = {shard.filename for shard in files.shards} - {content.filename for content in todo}
+    bad = found.whole & {content.filename for content in todo}
+    names = {*found.conflicts, *found.damaged, *bad}
+    return sorted(names - others, key=lambda name: (name != INDEX, name))
+
+
+def _spared(
+    contents: Sequence[ShardContent], own: Sequence[ShardContent], rank: int
+) -> Callable[[str], bool]:
+    """Tell whose temporary files are another process's business, on file systems without locks."""
+    mine = {content.filename for content in own}
+    names = {content.filename for content in contents}
+    return lambda name: name not in mine and (rank > 0 or name in names)
+
+
+def _finish(
+    folder: Path, files: CheckpointFiles, overwrite: bool, fsync: bool
+) -> tuple[set[str], dict[str, bool]]:
+    """Write the config, and the index if all files are there.
+
+    Returns the names of all whole files, and of these two those there are now: kept or not.
+    """
+    found = survey(folder, files)
+    if not overwrite:
+        _refuse(found.conflicts, folder)  # others write here, and something else
+    complete = all(shard.filename in found.whole for shard in files.shards)
+    texts = {}
+    for name, text in files.texts.items():
+        if name == INDEX and not complete:
+            continue
+        texts[name] = name in found.whole
+        if not texts[name]:
+            with partial_file(folder / name, fsync=fsync) as descriptor:
+                os.write(descriptor, text)
+    return found.whole, texts
 
 
 def _check_room(folder: Path, stale: Sequence[Path], needed: int) -> None:
@@ -215,37 +295,3 @@ def _check_room(folder: Path, stale: Sequence[Path], needed: int) -> None:
     if needed > free:
         reason = f"not enough space: {needed:,} bytes are needed, {free:,} are free"
         raise OSError(errno.ENOSPC, reason, str(folder))
-
-
-def _write_shards(
-    folder: Path,
-    contents: Sequence[_Content],
-    threads: int,
-    progress: Callable[[int, int], object] | None,
-) -> None:
-    from fanin import _core
-
-    total = sum(_data_bytes(content.shard) for content in contents)
-    before = 0
-
-    def advance(done: int) -> None:
-        if progress is not None:
-            progress(before + done, total)
-
-    for content in contents:
-        with partial_file(folder / content.shard.filename) as descriptor:
-            _write_bytes(descriptor, content.shard.header)
-            end = before + _data_bytes(content.shard)
-            _core.write_tensors(descriptor, content.sampled, threads, advance)
-            before = end - sum(banded.num_bytes for banded in content.banded)
-            write_banded(descriptor, content.banded, threads, advance)
-        before = end
-
-
-def _data_bytes(shard: Shard) -> int:
-    return shard.num_bytes - len(shard.header)
-
-
-def _write_bytes(descriptor: int, content: bytes) -> None:
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(content)

@@ -42,7 +42,8 @@ def checkpoint_files(plan: Plan, max_shard_size: int | str) -> CheckpointFiles:
     """Lay out the files of a plan."""
     given = plan.model.raw
     config = config_to_write(given, plan.dtype, plan.model.architecture)
-    shards = layout(plan.entries, recipe.metadata(plan), max_shard_size)
+    ours = recipe.recipe(plan)
+    shards = layout(plan.entries, recipe.metadata(ours), max_shard_size)
     texts = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
     if len(shards) > 1:
         texts[INDEX] = index(shards, plan.num_parameters)
@@ -51,7 +52,7 @@ def checkpoint_files(plan: Plan, max_shard_size: int | str) -> CheckpointFiles:
         notes.append(
             f"quantization_config is left out of config.json: the weights are plain {plan.dtype}"
         )
-    return CheckpointFiles(recipe.recipe(plan), given, config, shards, texts, tuple(notes))
+    return CheckpointFiles(ours, given, config, shards, texts, tuple(notes))
 
 
 def config_to_write(given: dict[str, Any], dtype: str, architecture: str) -> dict[str, Any]:
@@ -77,3 +78,9 @@ def _with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
         elif key != "quantization_config":
             result[key] = _with_dtype(value, dtype) if isinstance(value, dict) else value
     return result
+
+
+def config_difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """Say where two configs differ, the first three fields; empty if they do not."""
+    keys = [key for key in {**here, **there} if there.get(key) != here.get(key)]
+    return ", ".join(f"{key} {there.get(key)} there, {here.get(key)} here" for key in keys[:3])

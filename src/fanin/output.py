@@ -126,7 +126,7 @@ def announce_write(out: Any) -> None:
 
 
 def region_bounds(
-    region: tuple[slice, ...] | None, shape: tuple[int, ...]
+    region: tuple[slice, ...] | None, shape: tuple[int, ...], what: str = "region"
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """First index and extent of a region of a matrix; of the whole matrix for None.
 
@@ -138,21 +138,20 @@ def region_bounds(
     if region is None:
         return (0,) * len(shape), shape
     if not isinstance(region, tuple) or not all(isinstance(part, slice) for part in region):
-        raise TypeError(f"region must be a tuple of slices, got {region!r}")
+        raise TypeError(f"{what} must be a tuple of slices, got {region!r}")
     if len(region) != len(shape):
         raise ValueError(
-            f"region must have a slice for each of the {len(shape)} axes of shape {shape},"
+            f"{what} must have a slice for each of the {len(shape)} axes of shape {shape},"
             f" got {len(region)}"
         )
     bounds = [
-        _slice_bounds(axis, part, size)
+        _slice_bounds(f"{what}[{axis}]", part, size)
         for axis, (part, size) in enumerate(zip(region, shape, strict=True))
     ]
     return tuple(start for start, _ in bounds), tuple(stop - start for start, stop in bounds)
 
 
-def _slice_bounds(axis: int, part: slice, size: int) -> tuple[int, int]:
-    name = f"region[{axis}]"
+def _slice_bounds(name: str, part: slice, size: int) -> tuple[int, int]:
     if part.step is not None and integer(f"the step of {name}", part.step, low=-(2**63)) != 1:
         raise ValueError(f"{name} must have step 1, got {part!r}")
     start = 0 if part.start is None else integer(f"the start of {name}", part.start, low=0)

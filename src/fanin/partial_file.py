@@ -13,24 +13,26 @@ import contextlib
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Begins with a dot and does not end in .safetensors: no reader takes it for a shard.
-_TEMPORARY = re.compile(r"\.(model|config).*\.[0-9a-f]{8}\.fanin-partial")
+_TEMPORARY = re.compile(r"\.((?:model|config).*)\.[0-9a-f]{8}\.fanin-partial")
 
 
 @contextlib.contextmanager
-def partial_file(path: Path) -> Iterator[int]:
+def partial_file(path: Path, *, fsync: bool = True) -> Iterator[int]:
     """Open a temporary file for `path`, yield its descriptor, rename it when the block ends well.
 
-    Errors of the system are raised with `path` as their file name.
+    Errors of the system are raised with `path` as their file name. Without `fsync` the name may
+    reach the disk before the bytes do, and a power failure leave a file that is not whole.
     """
     temporary, descriptor = _create(path)
     try:
         try:
             yield descriptor
-            os.fsync(descriptor)
+            if fsync:
+                os.fsync(descriptor)
             os.rename(temporary, path)
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
@@ -39,13 +41,15 @@ def partial_file(path: Path) -> Iterator[int]:
         raise
     finally:
         os.close(descriptor)
-    _sync_folder(path.parent)
+    if fsync:
+        _sync_folder(path.parent)
 
 
-def remove_stale(folder: Path) -> None:
-    """Remove the temporary files whose writer is gone."""
+def remove_stale(folder: Path, spared: Callable[[str], bool] = lambda name: False) -> None:
+    """Remove the temporary files whose writer is gone, except those for a name that is `spared`."""
     for path in folder.iterdir():
-        if not _TEMPORARY.fullmatch(path.name):
+        temporary = _TEMPORARY.fullmatch(path.name)
+        if temporary is None or spared(temporary[1]):
             continue
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from fanin import __version__
@@ -49,9 +50,48 @@ def recipe(plan: Plan) -> dict[str, Any]:
     }
 
 
-def metadata(plan: Plan) -> dict[str, str]:
+def metadata(recipe: dict[str, Any]) -> dict[str, str]:
     """Return the metadata of a safetensors file: the format that readers expect, and the recipe."""
-    return {"format": "pt", KEY: json.dumps(recipe(plan), separators=(",", ":"))}
+    return {"format": "pt", KEY: json.dumps(recipe, separators=(",", ":"))}
+
+
+def plan_again(theirs: dict[str, Any], config: str | os.PathLike[str]) -> Plan:
+    """Return the plan that a recipe and a config make here.
+
+    Raises
+    ------
+    ValueError
+        The recipe or the config is none, or together they make another plan than they did when the
+        recipe was written: by an edited config, or another version of fanin.
+    """
+    from fanin import families
+    from fanin.plan import make_plan
+
+    if theirs.get("stream_version") != STREAM_VERSION:
+        raise ValueError(
+            f"the weights are of stream version {theirs.get('stream_version')}, this fanin"
+            f" ({__version__}) makes version {STREAM_VERSION}"
+        )
+    model = families.load(config)
+    try:
+        plan = make_plan(
+            model,
+            scheme=theirs["scheme"],
+            seed=theirs["seed"],
+            dtype=theirs["dtype"],
+            overrides=[(pattern, initializer) for pattern, initializer in theirs["overrides"]],
+            dtypes=[(pattern, dtype) for pattern, dtype in theirs["dtypes"]],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"the recipe in the metadata makes no plan: {reason}") from None
+    ours = recipe(plan)
+    if theirs | {"fanin": __version__} != ours:  # another version may make the same plan
+        raise ValueError(
+            f"{os.fspath(config)} makes another plan than that of the weights:"
+            f" {differences(theirs, ours)}"
+        )
+    return plan
 
 
 def of_header(header: dict[str, Any]) -> dict[str, Any] | None:

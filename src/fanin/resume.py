@@ -9,6 +9,7 @@ wrong.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import re
@@ -17,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from fanin import recipe
-from fanin.checkpoint_files import CONFIG, INDEX, CheckpointFiles
+from fanin.checkpoint_files import CONFIG, INDEX, CheckpointFiles, config_difference
 from fanin.safetensors_header import parse_header, read_header
 from fanin.safetensors_layout import Shard
 
-_WEIGHTS = re.compile(r"model.*\.safetensors(\.index\.json)?")
+_TRIES = 20  # as another process may remove a file between two looks at it
+
+WEIGHTS = re.compile(r"model.*\.safetensors(\.index\.json)?")
+"""Names that readers take for weights or their index."""
 
 
 @dataclass
@@ -40,8 +44,15 @@ class Found:
 
 def survey(folder: Path, files: CheckpointFiles) -> Found:
     """Compare a folder, which need not exist, with the files that belong there."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            return _survey(folder, files)
+    return _survey(folder, files)
+
+
+def _survey(folder: Path, files: CheckpointFiles) -> Found:
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    names = [name for name in names if name in (CONFIG, INDEX) or _WEIGHTS.fullmatch(name)]
+    names = [name for name in names if name in (CONFIG, INDEX) or WEIGHTS.fullmatch(name)]
     for name in names:
         if (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(folder / name))
@@ -124,6 +135,4 @@ def _survey_config(path: Path, files: CheckpointFiles, found: Found) -> None:
     elif not isinstance(there, dict):
         found.conflicts[CONFIG] = f"{CONFIG} is not a JSON object"
     else:
-        keys = [key for key in {**files.config, **there} if there.get(key) != files.config.get(key)]
-        shown = [f"{key} {there.get(key)} there, {files.config.get(key)} here" for key in keys[:3]]
-        found.conflicts[CONFIG] = f"{CONFIG} has {', '.join(shown)}"
+        found.conflicts[CONFIG] = f"{CONFIG} has {config_difference(there, files.config)}"

@@ -60,11 +60,37 @@ def layout(
     _check_names([entry.tensor.name for entry in entries])
     groups = _cut(entries, parse_size(max_shard_size))
     if len(groups) == 1:
-        return (_shard("model.safetensors", groups[0], metadata),)
+        return (shard_of("model.safetensors", groups[0], metadata),)
     return tuple(
-        _shard(f"model-{number:05d}-of-{len(groups):05d}.safetensors", group, metadata)
+        shard_of(f"model-{number:05d}-of-{len(groups):05d}.safetensors", group, metadata)
         for number, group in enumerate(groups, start=1)
     )
+
+
+def shard_of(filename: str, entries: Sequence[Entry], metadata: dict[str, str]) -> Shard:
+    """Lay out one file."""
+    ordered = sorted(entries, key=lambda entry: (_RANK[entry.dtype], entry.tensor.name))
+    content: dict[str, Any] = {"__metadata__": metadata}
+    begins = []
+    end = 0
+    for entry in ordered:
+        begin, end = end, end + entry.num_bytes
+        begins.append(begin)
+        content[entry.tensor.name] = {
+            "dtype": DTYPE_CODES[entry.dtype],
+            "shape": list(entry.tensor.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > MAX_HEADER_BYTES:
+        raise ValueError(
+            f"the header of {filename} has {len(text)} bytes and readers refuse more than "
+            f"{MAX_HEADER_BYTES}; choose a smaller max_shard_size"
+        )
+    header = len(text).to_bytes(8, "little") + text
+    offsets = tuple(len(header) + begin for begin in begins)
+    return Shard(filename, tuple(ordered), offsets, header, len(header) + end)
 
 
 def index(shards: Sequence[Shard], num_parameters: int) -> bytes:
@@ -130,31 +156,6 @@ def _cut(entries: Sequence[Entry], limit: int) -> list[list[Entry]]:
     if current:
         groups.append(current)
     return groups
-
-
-def _shard(filename: str, entries: list[Entry], metadata: dict[str, str]) -> Shard:
-    ordered = sorted(entries, key=lambda entry: (_RANK[entry.dtype], entry.tensor.name))
-    content: dict[str, Any] = {"__metadata__": metadata}
-    begins = []
-    end = 0
-    for entry in ordered:
-        begin, end = end, end + entry.num_bytes
-        begins.append(begin)
-        content[entry.tensor.name] = {
-            "dtype": DTYPE_CODES[entry.dtype],
-            "shape": list(entry.tensor.shape),
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    if len(text) > MAX_HEADER_BYTES:
-        raise ValueError(
-            f"the header of {filename} has {len(text)} bytes and readers refuse more than "
-            f"{MAX_HEADER_BYTES}; choose a smaller max_shard_size"
-        )
-    header = len(text).to_bytes(8, "little") + text
-    offsets = tuple(len(header) + begin for begin in begins)
-    return Shard(filename, tuple(ordered), offsets, header, len(header) + end)
 
 
 def _check_names(names: Sequence[str]) -> None:

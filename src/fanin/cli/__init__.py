@@ -16,13 +16,14 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from fanin import __version__
-from fanin.cli import bench, info, init, plan
+from fanin.cli import bench, info, init, plan, verify
 
 __all__ = ["main"]
 
 COMMANDS = {
     "init": (init, "write a checkpoint"),
     "plan": (plan, "list every tensor with its initializer"),
+    "verify": (verify, "sample a checkpoint again and compare every bit"),
     "bench": (bench, "measure speed and error beside other libraries"),
     "info": (info, "show versions, instruction sets and threads"),
 }

@@ -38,14 +38,42 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--overwrite", action="store_true", help="replace another checkpoint in OUTPUT"
     )
     parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="sample whole files that are there again and compare them; default",
+    )
+    parser.add_argument(
+        "--fsync",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="have each file on the disk before it gets its name; default",
+    )
+    parser.add_argument(
+        "--rank",
+        metavar="N",
+        type=int,
+        help="number of this process, from 0, of those that write this checkpoint together;"
+        " default: what torchrun, mpirun or srun set",
+    )
+    parser.add_argument("--world-size", metavar="N", type=int, help="how many these are")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Make the plan and write it."""
     from fanin import checkpoint
+    from fanin.ranks import find_rank
 
+    rank = find_rank(arguments.rank, arguments.world_size)
+    if rank.world_size > 1 and rank.source:
+        print(
+            f"fanin: note: process {rank.rank} of {rank.world_size}, by {rank.source}; to write"
+            " everything alone: --rank 0 --world-size 1",
+            file=sys.stderr,
+        )
     plan = recipe_options.plan(arguments)
-    with ProgressBar() as bar:
+    with ProgressBar(shown=rank.rank == 0) as bar:
         report = checkpoint.write(
             plan,
             arguments.output,
@@ -53,6 +81,10 @@ def run(arguments: argparse.Namespace) -> None:
             threads=arguments.threads,
             overwrite=arguments.overwrite,
             dry_run=arguments.dry_run,
+            check=arguments.check,
+            fsync=arguments.fsync,
+            rank=rank.rank,
+            world_size=rank.world_size,
             progress=bar.show,
         )
     for note in report.notes:
@@ -70,8 +102,14 @@ def _report_text(plan: Plan, report: Report, dry_run: bool) -> str:
         f"{plan.model.architecture}: {report.num_parameters:,} parameters,"
         f" {report.num_bytes:,} bytes, dtype {plan.dtype}, scheme {plan.scheme}, seed {plan.seed}"
     )
-    if not dry_run:
-        lines.append(f"{report.folder} is complete ({report.seconds:.2f} s)")
+    if report.world_size > 1:
+        lines.append(f"process {report.rank} of {report.world_size}, numbered from 0")
+    if dry_run:
+        return "\n".join(lines)
+    state = (
+        f"lacks {len(report.missing)} files of other processes" if report.missing else "is complete"
+    )
+    lines.append(f"{report.folder} {state} ({report.seconds:.2f} s)")
     return "\n".join(lines)
 
 
