@@ -1,7 +1,8 @@
 """Overrides: `PATTERN=INITIALIZER` rules over the names of a model's tensors and parts.
 
 Patterns are shell-style globs (`*.c_proj.weight`, `*.c_attn.weight#query`), matched against whole
-names, case included. A rule that silently matches nothing is the usual way to train with another
+names, case included. The last that matches decides; one pattern with two initializers is an error.
+A rule that silently matches nothing is the usual way to train with another
 initialization than one thinks, so here it is an error that lists the nearest names; and so is a
 rule for a tied name, which no file stores.
 """
@@ -17,12 +18,32 @@ from typing import Any, TypeAlias
 from fanin.initializers import Initializer, parse
 from fanin.model import PADDING, Model, Part, Tensor
 
-__all__ = ["Override", "Overrides", "override_pairs", "overriding", "read_overrides"]
+__all__ = [
+    "LocatedPattern",
+    "Override",
+    "Overrides",
+    "override_pairs",
+    "overriding",
+    "read_overrides",
+    "replacing",
+]
 
 Override: TypeAlias = tuple[str, Initializer]
 
 Overrides: TypeAlias = Mapping[str, str | Initializer] | Iterable[tuple[str, str | Initializer]]
 """What users pass: initializers as values or as text."""
+
+
+class LocatedPattern(str):
+    """A pattern that knows the place it was read from, which an error about it tells."""
+
+    where: str
+
+    def __new__(cls, pattern: str, where: str) -> LocatedPattern:
+        """Make one: `where` is such as `rules.toml, line 3: ...`."""
+        located = super().__new__(cls, pattern)
+        located.where = where
+        return located
 
 
 def override_pairs(overrides: Overrides) -> list[tuple[str, str | Initializer]]:
@@ -45,6 +66,7 @@ def read_overrides(overrides: Overrides, model: Model) -> tuple[Override, ...]:
     """Return the overrides with their initializers parsed; ValueError if one cannot apply."""
     pairs = override_pairs(overrides)
     read = tuple((checked_pattern(given), _initializer(given, rule)) for given, rule in pairs)
+    _check_ranks(read)
     names = dict.fromkeys(
         name
         for tensor in model.tensors
@@ -52,7 +74,14 @@ def read_overrides(overrides: Overrides, model: Model) -> tuple[Override, ...]:
     )
     for pattern, _ in read:
         check_pattern(pattern, list(names), model)
-    return read
+    return tuple((str(pattern), initializer) for pattern, initializer in read)
+
+
+def replacing(first: Overrides, then: Overrides) -> list[tuple[str, str | Initializer]]:
+    """Return overrides of which the later ones replace those with the same pattern."""
+    last = override_pairs(then)
+    patterns = {pattern for pattern, _ in last}
+    return [pair for pair in override_pairs(first) if pair[0] not in patterns] + last
 
 
 def overriding(overrides: tuple[Override, ...], tensor: Tensor, part: Part) -> Initializer | None:
@@ -63,6 +92,21 @@ def overriding(overrides: tuple[Override, ...], tensor: Tensor, part: Part) -> I
         if fnmatchcase(part.name, pattern) or fnmatchcase(tensor.name, pattern):
             return initializer
     return None
+
+
+def _check_ranks(overrides: tuple[Override, ...]) -> None:
+    """Raise ValueError for one pattern with two initializers: neither comes before the other."""
+    known: dict[str, Initializer] = {}
+    for pattern, initializer in overrides:
+        if known.setdefault(pattern, initializer) != initializer:
+            raise ValueError(
+                f"{_origin(pattern)}override {pattern!r} is given twice, with {known[pattern]} and"
+                f" with {initializer}: keep one"
+            )
+
+
+def _origin(pattern: str) -> str:
+    return f"{pattern.where}: " if isinstance(pattern, LocatedPattern) else ""
 
 
 def checked_pattern(given: object, rule: str = "an override") -> str:
@@ -92,12 +136,12 @@ def check_pattern(
     for alias, stored in model.tied.items():
         if fnmatchcase(alias, pattern) and not fnmatchcase(stored, pattern):
             raise ValueError(
-                f"{rule} {pattern!r}: {alias} is tied to {stored} in this model and not stored;"
-                f" set {stored}, or tie_word_embeddings to false in the config"
+                f"{_origin(pattern)}{rule} {pattern!r}: {alias} is tied to {stored} in this model"
+                f" and not stored; set {stored}, or tie_word_embeddings to false in the config"
             )
     if not any(fnmatchcase(name, pattern) for name in names):
         near = ", ".join(_nearest(pattern, names))
-        raise ValueError(f"{rule} {pattern!r} matches no {targets}; near: {near}")
+        raise ValueError(f"{_origin(pattern)}{rule} {pattern!r} matches no {targets}; near: {near}")
 
 
 def _nearest(pattern: str, names: list[str], limit: int = 3) -> list[str]:

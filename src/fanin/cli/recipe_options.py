@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fanin.plan import Plan
@@ -15,9 +15,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG", help="config.json, a folder with one, or a preset such as gpt2"
     )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="from 0 to 2**64 - 1; default 0"
-    )
+    parser.add_argument("--seed", metavar="N", type=int, help="from 0 to 2**64 - 1; default 0")
     parser.add_argument("--dtype", metavar="DTYPE", help="default: the config's, or float32")
     parser.add_argument(
         "--set-dtype",
@@ -31,8 +29,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheme",
         metavar="SCHEME",
-        default="auto",
-        help="default: auto, what the architecture's published code does",
+        help="a name, or one with options, such as 'mup(base_width=256)'; default: auto, what the"
+        " architecture's published code does",
     )
     parser.add_argument(
         "--set",
@@ -45,19 +43,29 @@ def add(parser: argparse.ArgumentParser) -> None:
         " 'lm_head.weight=normal(std=0.01)'; the last that matches decides",
     )
 
+    parser.add_argument(
+        "--rules",
+        metavar="FILE",
+        help="TOML file with a table [rules] of PATTERN = INITIALIZER and, if need be, a scheme, a"
+        " seed, a dtype and a table [dtypes]; the options here count more",
+    )
+
 
 def plan(arguments: argparse.Namespace) -> Plan:
     """Return the plan that the options describe."""
     from fanin import families
+    from fanin.overrides import replacing
     from fanin.plan import make_plan
+    from fanin.rules_file import RulesFile, read_rules_file
 
+    file = RulesFile() if arguments.rules is None else read_rules_file(arguments.rules)
     return make_plan(
         families.load(arguments.config),
-        scheme=arguments.scheme,
-        seed=arguments.seed,
-        dtype=arguments.dtype,
-        overrides=arguments.overrides,
-        dtypes=arguments.dtypes,
+        scheme=_first(arguments.scheme, file.scheme, "auto"),
+        seed=_first(arguments.seed, file.seed, 0),
+        dtype=_first(arguments.dtype, file.dtype),
+        overrides=replacing(file.overrides, arguments.overrides),
+        dtypes=[*file.dtypes, *arguments.dtypes],
     )
 
 
@@ -76,3 +84,8 @@ def tensor_dtype(text: str) -> tuple[str, str]:
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not PATTERN=DTYPE")
     return pattern.strip(), dtype.strip()
+
+
+def _first(*values: Any) -> Any:
+    """The first that was given."""
+    return next((value for value in values if value is not None), None)

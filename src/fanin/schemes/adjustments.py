@@ -34,7 +34,7 @@ class Adjustment:
 
     def concerns(self, role: str) -> bool:
         """True for a role whose initializer changes."""
-        if role == PADDING:
+        if role == PADDING or role.endswith(".down"):  # a latent, which is normalized after it
             return False
         return role in self.roles or (
             not self.exact and any(role.startswith(f"{name}.") for name in self.roles)

@@ -75,7 +75,7 @@ def _kind(part: Part, model: Model) -> str:
     role = part.role
     if part.layout is None or role == PADDING or role.startswith("embedding"):
         return INPUT
-    if role in ("head", "router"):
+    if role == "head" or role.startswith("router"):
         return OUTPUT
     if role.startswith("conv"):
         inputs = math.prod(

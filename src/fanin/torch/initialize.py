@@ -16,7 +16,13 @@ from torch import nn
 from fanin import schemes
 from fanin.initializers import Initializer
 from fanin.output import dtype_name
-from fanin.overrides import Overrides, override_pairs, overriding, read_overrides
+from fanin.overrides import (
+    Overrides,
+    override_pairs,
+    overriding,
+    read_overrides,
+    replacing,
+)
 from fanin.plan import Entry, Plan, make_plan
 from fanin.plan_checks import check_draws
 from fanin.rules import initializer_of
@@ -141,7 +147,7 @@ def _plan(
     overrides: list[tuple[str, str | Initializer]],
 ) -> Plan:
     """Make the plan; where parts have no rule, an error that lists all of them."""
-    model, chosen = description.model, [*description.own, *overrides]
+    model, chosen = description.model, replacing(description.own, overrides)
     rules, read = schemes.rules(scheme, model), read_overrides(chosen, model)
     unmatched = [
         tensor.name
