@@ -87,6 +87,41 @@ def test_init_options_reach_the_checkpoint(run, config, tmp_path):
         assert file["kept"] is False
 
 
+def test_init_keeps_on_trust_when_asked(run, config, tmp_path):
+    run("init", config, tmp_path / "out", "--no-fsync")
+    path = tmp_path / "out" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    code, out, err = run("init", config, tmp_path / "out", "--no-check")
+    assert (code, err, out.count("  kept\n")) == (0, "", 2)
+    code, out, err = run("init", config, tmp_path / "out", "--fsync")
+    assert code == 0
+    assert out.count("  written\n") == 1
+    assert err.startswith(
+        "fanin: note: model.safetensors is written again: transformer.wte.weight["
+    )
+
+
+def test_init_as_one_of_several_processes(run, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    options = (config, tmp_path / "out", "--max-shard-size", "13KB")
+    code, out, err = run("init", *options)
+    assert code == 0
+    assert err == (
+        "fanin: note: process 1 of 2, by RANK, WORLD_SIZE; to write everything alone:"
+        " --rank 0 --world-size 1\n"
+    )
+    assert "process 1 of 2, numbered from 0\n" in out
+    assert f"{tmp_path}/out still lacks 1 of the files, which are other processes' (" in out
+    code, out, err = run("init", *options, "--rank", 0, "--world-size", 2)
+    assert (code, err) == (0, "")
+    assert f"{tmp_path}/out is complete (" in out
+    monkeypatch.delenv("WORLD_SIZE")
+    code, out, err = run("init", *options)
+    assert (code, out, err) == (1, "", "fanin: error: RANK is set and WORLD_SIZE is not\n")
+    assert run("verify", tmp_path / "out")[0] == 0
+
+
 def test_init_refuses_another_recipe_and_replaces_it_on_request(run, config, tmp_path):
     run("init", config, tmp_path / "out")
     code, out, err = run("init", config, tmp_path / "out", "--seed", 1)

@@ -42,6 +42,19 @@ def test_nothing_remains_of_an_unfinished_file(tmp_path, problem):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("fsync", [True, False])
+def test_the_bytes_are_on_the_disk_before_the_name(tmp_path, monkeypatch, fsync):
+    calls = []
+    for name in ("fsync", "rename"):
+        call = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *a, name=name, call=call: (calls.append(name), call(*a))
+        )
+    with partial_file(tmp_path / "model.safetensors", fsync=fsync):
+        pass
+    assert calls == (["fsync", "rename", "fsync"] if fsync else ["rename"])  # file, name, folder
+
+
 def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
     path = tmp_path / "config.json"
     path.write_text("old")

@@ -108,6 +108,57 @@ def test_a_damaged_only_file_is_written_again(one_file, damage):
     assert _files(one_file) == content
 
 
+def _flip_last_bit(path):
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_whole_files_are_sampled_again(three_files):
+    content, before = _files(three_files), _identities(three_files)
+    name = "model-00002-of-00003.safetensors"
+    _flip_last_bit(three_files / name)
+    seen = []
+    report = write(
+        tiny_plan(), three_files, max_shard_size=SHARD, progress=lambda *done: seen.append(done)
+    )
+    assert [file.name for file in report.files if not file.kept] == [name]
+    assert report.notes[0].startswith(f"{name} is written again: transformer.")
+    assert _files(three_files) == content
+    after = _identities(three_files)
+    assert [key for key in after if after[key] != before[key]] == [name]
+    plan = tiny_plan()
+    assert seen[0][1] == plan.num_bytes  # to compare, and then one file more to write
+    assert seen[-1][0] == seen[-1][1] > plan.num_bytes
+    assert seen == sorted(seen)
+
+
+def test_whole_files_are_trusted_on_request(three_files):
+    _flip_last_bit(three_files / "model-00002-of-00003.safetensors")
+    before = _identities(three_files)
+    seen = []
+    write(
+        tiny_plan(),
+        three_files,
+        max_shard_size=SHARD,
+        check=False,
+        progress=lambda *done: seen.append(done),
+    )
+    assert _identities(three_files) == before
+    assert not seen
+
+
+def test_a_dry_run_finds_what_is_damaged(three_files):
+    name = "model-00002-of-00003.safetensors"
+    _flip_last_bit(three_files / name)
+    before = _identities(three_files)
+    report = write(tiny_plan(), three_files, max_shard_size=SHARD, dry_run=True)
+    assert [file.name for file in report.files if not file.kept] == [name]
+    assert _identities(three_files) == before
+
+
 @pytest.mark.parametrize("name", ["model.safetensors.index.json", "config.json"])
 def test_an_empty_text_is_written_again(three_files, name):
     content = _files(three_files)

@@ -103,6 +103,17 @@ def test_the_first_element_that_differs_is_named(folder):
     }
 
 
+def test_the_first_of_several_is_named_whatever_the_threads(tmp_path):
+    fields = {"n_embd": 768, "n_head": 12, "vocab_size": 5003, "n_layer": 1}
+    write(tiny_plan(fields=fields), tmp_path, fsync=False)
+    path, tensor = tmp_path / "model.safetensors", "transformer.wte.weight"  # 15 blocks
+    for index in [(5002, 767), (4000, 3), (1500, 9), (1500, 8)]:
+        _flip(path, _place(path, tensor, index))
+        for threads in (1, 2, 7):
+            (file,) = verify(tmp_path, threads=threads).files
+            assert (file.difference.tensor, file.difference.index) == (tensor, index)
+
+
 def test_bits_count_and_not_values(tmp_path):
     write(tiny_plan(overrides=[("*.wpe.weight", "zeros")]), tmp_path)
     path, tensor = tmp_path / "model.safetensors", "transformer.wpe.weight"

@@ -12,6 +12,7 @@ checkpoint's.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -289,8 +290,11 @@ def _check_room(folder: Path, stale: Sequence[Path], needed: int) -> None:
     system = os.statvfs(existing)
     if system.f_blocks == 0:  # not every file system can tell
         return
-    links = [path.lstat() for path in stale]
-    freed = sum(512 * link.st_blocks for link in links if link.st_nlink == 1)
+    freed = 0
+    for path in stale:
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            link = path.lstat()
+            freed += 512 * link.st_blocks if link.st_nlink == 1 else 0
     free = system.f_bavail * system.f_frsize + freed
     if needed > free:
         reason = f"not enough space: {needed:,} bytes are needed, {free:,} are free"

@@ -106,9 +106,8 @@ def _report_text(plan: Plan, report: Report, dry_run: bool) -> str:
         lines.append(f"process {report.rank} of {report.world_size}, numbered from 0")
     if dry_run:
         return "\n".join(lines)
-    state = (
-        f"lacks {len(report.missing)} files of other processes" if report.missing else "is complete"
-    )
+    lack = f"still lacks {len(report.missing)} of the files, which are other processes'"
+    state = lack if report.missing else "is complete"
     lines.append(f"{report.folder} {state} ({report.seconds:.2f} s)")
     return "\n".join(lines)
 
