@@ -17,7 +17,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanin.boxes import boxes
-from fanin.output import ITEMSIZE, numpy_dtype
+from fanin.output import itemsize, numpy_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class BandedTensor:
     @property
     def num_bytes(self) -> int:
         """Size of the tensor's data."""
-        return self.tensor.numel * ITEMSIZE[self.dtype]
+        return self.tensor.numel * itemsize(self.dtype)
 
 
 def write_banded(
@@ -82,7 +82,7 @@ def compare_banded(
     EOFError
         The file ends before the tensor does.
     """
-    item = ITEMSIZE[banded.dtype]
+    item = itemsize(banded.dtype)
     first: tuple[int, bytes, bytes] | None = None
     for band, start in _bands(banded, box or _whole(banded), threads):
         for place, content in _runs(banded, band, start):
@@ -108,7 +108,7 @@ def _bands(
     import numpy as np
 
     first, shape = box
-    item = ITEMSIZE[banded.dtype]
+    item = itemsize(banded.dtype)
     buffer = np.empty(0, np.uint8)
     for begin, extent in boxes(shape, BAND_BYTES // item, _cut_order(banded)):
         size = item * math.prod(extent)
@@ -146,7 +146,8 @@ def _fill_part(
     threads: int,
 ) -> None:
     """Fill what of a part lies in the band."""
-    start, places = [], []
+    start: list[int] = []
+    places: list[Any] = []
     for axis, begin in enumerate(band_start):
         at, step = part.tensor_start[axis], part.tensor_step[axis]
         end = begin + band.shape[axis]
@@ -156,7 +157,7 @@ def _fill_part(
             return
         start.append(part.start[axis] + first)
         places.append(slice(at + step * first - begin, at + step * (last - 1) - begin + 1, step))
-    filler.fill(band[tuple(places)], position, tuple(start), threads)
+    filler.fill(band[(*places, ...)], position, tuple(start), threads)
 
 
 def _runs(

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Part", "Place", "Tensor"]
 
+UNKNOWN = "parameter"
+"""Role of a parameter of which nothing is known: under every scheme it keeps the model's own rule,
+and where that says nothing only an override can initialize it."""
+
+VALUES = "values"
+"""Role of a tensor that the model computes and does not draw."""
+
 PADDING = "embedding.padding"
 """Role of the embedding row that no token uses: zero in every scheme, and under every override."""
 
@@ -105,6 +112,7 @@ class Tensor:
     parts: tuple[Part, ...]
     dtype: str | None = None  # stored in this dtype whatever the checkpoint's; None: as the rest
     buffer: bool = False  # stored, but no parameter
+    wide: bool = False  # float32 where the checkpoint is float16
     place: Place | None = None  # in the module, if it is a piece of a larger tensor there
 
     @classmethod

@@ -26,6 +26,22 @@ ITEMSIZE: dict[str, int] = {
 }
 """The dtypes there are, with their bytes an element."""
 
+LITERAL_ITEMSIZE: dict[str, int] = {
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "float8_e8m0fnu": 1,
+}
+"""Dtypes of given values, such as counters in a file; nothing is sampled in them."""
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes an element of a dtype that a file may have."""
+    return ITEMSIZE[dtype] if dtype in ITEMSIZE else LITERAL_ITEMSIZE[dtype]
+
 
 def dtype_name(dtype: Any) -> str:
     """Name of a dtype given by name or as a NumPy, ml_dtypes, JAX or torch object.
@@ -66,21 +82,21 @@ def dtype_name(dtype: Any) -> str:
 
 @functools.cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of one of the names in `ITEMSIZE`."""
+    """The NumPy dtype of one of the names in `ITEMSIZE` or `LITERAL_ITEMSIZE`."""
     import ml_dtypes
     import numpy as np
 
-    home = np if name in ("float64", "float32", "float16") else ml_dtypes
-    dtype: np.dtype[Any] = np.dtype(getattr(home, name))
+    own = name.startswith(("bfloat", "float8"))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name) if own else name)
     return dtype
 
 
 @functools.cache
 def _dtype_names() -> dict[np.dtype[Any], str]:
-    return {numpy_dtype(name): name for name in ITEMSIZE}
+    return {numpy_dtype(name): name for name in (*ITEMSIZE, *LITERAL_ITEMSIZE)}
 
 
-def view(out: Any) -> tuple[NDArray[Any], str]:
+def view(out: Any, *, integers: bool = False) -> tuple[NDArray[Any], str]:
     """A NumPy view of the memory of `out` that may be written, and the name of its dtype.
 
     Raises
@@ -89,7 +105,8 @@ def view(out: Any) -> tuple[NDArray[Any], str]:
         `out` is no array.
     ValueError
         `out` cannot be filled in place: it is read-only, overlaps itself, lies on another device,
-        or its dtype is not one of `ITEMSIZE` in the machine's byte order.
+        or its dtype is not one of `ITEMSIZE` in the machine's byte order (or, with `integers`, of
+        `LITERAL_ITEMSIZE`).
     """
     import numpy as np
 
@@ -98,11 +115,11 @@ def view(out: Any) -> tuple[NDArray[Any], str]:
     elif isinstance(out, np.ndarray):
         array = out.view(np.ndarray)
     elif is_tensor(out):
-        array = _view_tensor(out)
+        array = _view_tensor(out, integers)
     else:
         array = _view_buffer(out)
     name = _dtype_names().get(array.dtype)
-    if name is None:
+    if name is None or (name not in ITEMSIZE and not integers):
         _refuse_dtype(array.dtype)
     if not array.flags.writeable:
         raise ValueError("out is read-only")
@@ -173,7 +190,7 @@ def _view_buffer(out: Any) -> NDArray[Any]:
         ) from None
 
 
-def _view_tensor(tensor: Any) -> NDArray[Any]:
+def _view_tensor(tensor: Any, literal: bool) -> NDArray[Any]:
     """A NumPy view of a torch tensor: through integers, as NumPy knows few of torch's floats."""
     torch = sys.modules["torch"]
     if tensor.device.type != "cpu":
@@ -182,11 +199,11 @@ def _view_tensor(tensor: Any) -> NDArray[Any]:
         layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
         raise ValueError(f"out must be a dense tensor, got a tensor of the layout {layout}")
     name = str(tensor.dtype).removeprefix("torch.")
-    if name not in ITEMSIZE:
+    if name not in ITEMSIZE and not (literal and name in LITERAL_ITEMSIZE):
         _refuse_dtype(name)
     if tensor.is_neg():
         raise ValueError("out is a lazily negated view: call resolve_neg() first")
-    integers = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}[ITEMSIZE[name]]
+    integers = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}[itemsize(name)]
     try:
         if tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0:
             raise RuntimeError("its storage was freed")

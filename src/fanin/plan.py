@@ -15,7 +15,7 @@ from typing import Any
 from fanin import _core, schemes
 from fanin.initializers import Initializer
 from fanin.model import PADDING, Model, Part, Tensor
-from fanin.output import ITEMSIZE, dtype_name, view
+from fanin.output import dtype_name, itemsize, view
 from fanin.overrides import Override, Overrides, overriding, read_overrides
 from fanin.plan_checks import check_cover, check_draws
 from fanin.rules import initializer_of
@@ -36,7 +36,7 @@ class Entry:
     @property
     def num_bytes(self) -> int:
         """Size of the tensor's data."""
-        return self.tensor.numel * ITEMSIZE[self.dtype]
+        return self.tensor.numel * itemsize(self.dtype)
 
     @property
     def visible(self) -> list[tuple[Part, Initializer]]:
@@ -91,7 +91,7 @@ class Entry:
             if inside is not None:
                 region, places = inside
                 initializer.fill(
-                    out[places],
+                    out[(*places, ...)],  # an array also where there are no axes
                     seed=seed,
                     name=part.name,
                     layout=part.layout,

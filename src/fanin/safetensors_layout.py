@@ -26,12 +26,19 @@ DEFAULT_MAX_SHARD_SIZE = "5GB"
 
 # In the order in which they lie in a file.
 DTYPE_CODES = {
+    "int64": "I64",
     "float64": "F64",
     "float32": "F32",
+    "int32": "I32",
     "bfloat16": "BF16",
     "float16": "F16",
+    "int16": "I16",
+    "float8_e8m0fnu": "F8_E8M0",
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
 }
 _RANK = {dtype: rank for rank, dtype in enumerate(DTYPE_CODES)}
 _UNITS = {

@@ -49,4 +49,6 @@ def dtype_of(tensor: Tensor, rules: tuple[DtypeRule, ...], default: str) -> str:
     for pattern, dtype in reversed(rules):
         if fnmatchcase(tensor.name, pattern):
             return dtype
-    return dtype_name(tensor.dtype or default)
+    if tensor.dtype is not None:
+        return tensor.dtype
+    return "float32" if tensor.wide and default == "float16" else default

@@ -24,7 +24,7 @@ from fanin import recipe
 from fanin.banded_tensors import Box
 from fanin.checkpoint_files import CONFIG, config_difference, config_to_write
 from fanin.difference import Difference
-from fanin.output import ITEMSIZE, region_bounds
+from fanin.output import itemsize, region_bounds
 from fanin.shard_content import (
     FileTooShortError,
     banded_tensor,
@@ -198,7 +198,7 @@ class _Work:
     def num_bytes(self) -> int:
         if self.boxes is None:
             return self.shard.num_bytes - len(self.shard.header)
-        items = [ITEMSIZE[self.shard.entries[number].dtype] for number, _ in self.boxes]
+        items = [itemsize(self.shard.entries[number].dtype) for number, _ in self.boxes]
         sizes = [math.prod(extent) for _, (_, extent) in self.boxes]
         return sum(map(mul, items, sizes))
 

@@ -61,6 +61,9 @@ class Initializer(ABC):
     uses_fans: ClassVar[bool] = False
     """True where the distribution depends on the shape through its fans."""
 
+    fills_integers: ClassVar[bool] = False
+    """True where the values may be of the integer dtypes that files have too."""
+
     def standard_deviation(
         self, shape: Shape = (), layout: str | None = None, groups: int = 1
     ) -> float:
@@ -139,7 +142,7 @@ class Initializer(ABC):
                [0.5, 0.5, 0.5]], dtype=float32)
         """
         position = streams.position(seed, name)
-        array, dtype = output.view(out)
+        array, dtype = output.view(out, integers=self.fills_integers)
         matrix = _matrix_shape(array.shape, shape, region)
         start, extent = output.region_bounds(region, matrix)
         if extent != array.shape:

@@ -8,7 +8,7 @@ function of it. A scheme is given as text, a name with or without options: `fani
 
 from __future__ import annotations
 
-from fanin.model import Model
+from fanin.model import UNKNOWN, VALUES, Model
 from fanin.rules import Rules
 from fanin.schemes.adjustments import ADJUSTMENTS, adjust
 from fanin.schemes.table import LEARNING_RATES, NOTES, SCHEMES
@@ -48,7 +48,8 @@ def rules(scheme: str, model: Model) -> Rules:
     table = SCHEMES[parsed.name](model, **dict(parsed.own))
     for option, value in parsed.adjustments:
         table = adjust(table, model, option, value)
-    return table
+    own = {role: model.auto[role] for role in (UNKNOWN, VALUES) if role in model.auto}
+    return {**table, **own}
 
 
 def notes(scheme: str, model: Model) -> list[str]:
