@@ -97,6 +97,9 @@ def test_a_leaf_depends_on_its_name_alone():
         ("orthogonal", 1 / math.sqrt(400), 0.02),
         ("bert", 0.02, 0.02),
         ("llama", 0.02, 0.02),
+        ("lecun", math.sqrt(1 / 400), math.sqrt(1 / 300)),
+        ("small(std=1e-4)", 1e-4, 1e-4),
+        ("he(embedding_std=1/sqrt(d))", math.sqrt(2 / 400), math.sqrt(1 / 300)),
     ],
 )
 def test_schemes(scheme, kernel, embedding):
@@ -113,6 +116,32 @@ def test_schemes(scheme, kernel, embedding):
     assert bias.std() == pytest.approx(expected, rel=0.1)
     assert (params["n"]["scale"] == 1).all()
     assert not params["n"]["bias"].any()
+
+
+def test_options_on_layers_by_name():
+    names = ("query", "key", "value", "out")
+    attention = {
+        name: {"kernel": leaf(40, 2, 5) if name != "out" else leaf(2, 5, 40)} for name in names
+    }
+    gates = {f"h{gate}": {"kernel": leaf(8, 8), "bias": leaf(8)} for gate in "ifgo"}
+    inputs = {f"i{gate}": {"kernel": leaf(4, 8)} for gate in "ifgo"}
+    tree = {"attention": attention, "lstm": gates | inputs}
+    plain = jax.tree.map(np.asarray, fanin.jax.initialize(tree, "xavier"))
+    text = "xavier(qk_scale=0.5, lstm_forget_bias=1)"
+    changed = jax.tree.map(np.asarray, fanin.jax.initialize(tree, text))
+    for name in names:
+        factor = 0.5 if name in ("query", "key") else 1.0
+        one, other = (params["attention"][name]["kernel"] for params in (plain, changed))
+        np.testing.assert_allclose(other, factor * one, rtol=1e-6)
+    biases = {gate: changed["lstm"][f"h{gate}"]["bias"] for gate in "ifgo"}
+    assert {gate: set(bias.tolist()) for gate, bias in biases.items()} == {
+        "i": {0.0},
+        "f": {1.0},
+        "g": {0.0},
+        "o": {0.0},
+    }
+    with pytest.raises(ValueError, match="head_std: tree has no output head of its own"):
+        fanin.jax.make_plan(tree, "xavier(head_std=1)")
 
 
 LAYOUTS = {

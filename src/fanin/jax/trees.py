@@ -12,6 +12,7 @@ A tree says no more than names and shapes; what Flax's own layers mean by theirs
 | `embedding`, 2 axes | `embedding` | `oi` |
 | `scale`; `bias` | `norm.scale`; `norm.bias`, or `bias` beside a kernel | |
 | `hi`, `hf` ... of a recurrent cell: `kernel` | `recurrent.hidden` | `io` |
+| `hf` of an LSTM: `bias` | `bias.forget` | |
 | `mean`, `var` of a batch norm | `norm.bias`, `norm.scale`: zeros and ones | |
 | `negative_slope` | `activation.slope` | |
 
@@ -45,7 +46,7 @@ FLAX: Rules = {
     **weights(VarianceScaling(1.0, "fan_in", "truncated_normal")),
     "embedding": VarianceScaling(1.0, "fan_in", "normal"),
     "recurrent.hidden": Orthogonal(),
-    "bias.forget": Constant(1.0),
+    "bias.forget.minimal": Constant(1.0),
     "activation.slope": Constant(0.01),
 }
 """What Flax's layers start from, linen's and nnx's alike."""
@@ -55,6 +56,7 @@ Siblings: TypeAlias = dict[tuple[str, ...], set[str]]
 
 _ATTENTION = ("query", "key", "value", "out")
 _HIDDEN = ("h", "hi", "hf", "hg", "ho", "hr", "hz", "hn")
+_LSTM = {"hi", "hf", "hg", "ho"}
 _MINIMAL_GATED = {"if", "in", "hf", "hn"}  # the modules of MGUCell, whose forget gate starts open
 _BOXES = ("value", "raw_value")
 
@@ -151,7 +153,9 @@ def _meaning(leaf: Leaf, siblings: Siblings) -> tuple[str, str | None]:
     if kind == "bias":
         if "kernel" not in beside:
             return "norm.bias", None
-        return "bias.forget" if module == "if" and modules >= _MINIMAL_GATED else "bias", None
+        if module == "if" and modules >= _MINIMAL_GATED:
+            return "bias.forget.minimal", None
+        return "bias.forget" if module == "hf" and modules >= _LSTM else "bias", None
     if kind == "scale":
         return "norm.scale", None
     if kind in ("mean", "var") and {"mean", "var"} <= beside:

@@ -20,6 +20,7 @@ from fanin.rules import IDENTITY, Rules, initializer_of
 from fanin.torch.hugging_face import Intentions, family_model, intentions
 from fanin.torch.inventory import Inventory
 from fanin.torch.layers import UNKNOWN, Described, describe, unknown_parameter
+from fanin.torch.places import Places
 from fanin.torch.report import InitializationError
 
 __all__ = ["Description", "describe_module"]
@@ -116,7 +117,8 @@ def _of_layers(inventory: Inventory, names: list[str], found: Intentions) -> lis
     for name in missing:
         tensor = unknown_parameter(name, tuple(inventory.parameters[name].tensor.shape))
         described.append(_intended(tensor, None, found))
-    return described
+    places = Places(inventory)
+    return [places.place(tensor, start) for tensor, start in described]
 
 
 def _intended(tensor: Tensor, start: Initializer | None, found: Intentions) -> Described:
@@ -151,11 +153,20 @@ def _model(
         config={},
         tensors=tensors,
         num_layers=max(1, sum(isinstance(module, blocks) for module in modules)),
-        hidden_size=next((m.embedding_dim for m in modules if isinstance(m, nn.Embedding)), 1),
+        hidden_size=_width(inventory),
         activation="relu",
         tied=tied,
         auto=auto,
     )
+
+
+def _width(inventory: Inventory) -> int:
+    """The width of a module's blocks, or of its first embedding; 0 if it has neither."""
+    for module in inventory.modules.values():
+        if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+            return int(module.self_attn.embed_dim)
+    tables = (m for m in inventory.modules.values() if isinstance(m, nn.Embedding))
+    return next((int(table.embedding_dim) for table in tables), 0)
 
 
 def _auto(tensors: tuple[Tensor, ...], starts: dict[str, Initializer], family: Rules) -> Rules:
