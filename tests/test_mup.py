@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fanin import families, schemes
+from fanin.cli import main
 from fanin.plan import make_plan
 from scheme_models import GPT2, LLAMA, stds
 
@@ -64,3 +65,14 @@ def test_json_has_learning_rates_and_notes():
     plain = make_plan(families.build(LLAMA)).to_json()
     assert "notes" not in plain
     assert "learning_rate" not in plain["tensors"][0]
+
+
+def test_the_command_line_tells_on_stderr_and_in_json(tmp_path, capsys):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(LLAMA))
+    options = ["--scheme", "mup(base_width=24)", "--json"]
+    assert main(["init", str(config), str(tmp_path / "out"), *options]) == 0
+    out, err = capsys.readouterr()
+    notes = make_plan(families.build(LLAMA), scheme="mup(base_width=24)").notes
+    assert json.loads(out)["notes"][: len(notes)] == notes
+    assert err.splitlines()[: len(notes)] == [f"fanin: note: {note}" for note in notes]

@@ -156,7 +156,7 @@ def write(
         _refuse(found.conflicts, folder)
     contents = [shard_content(shard, plan.seed) for shard in files.shards]  # all are checked
     own = share(contents, [content.num_bytes for content in contents], rank, world_size)
-    notes = [*files.notes, *_idle(own, contents, world_size)]
+    notes = [*plan.notes, *files.notes, *_idle(own, contents, world_size)]
     todo = [content for content in own if content.filename not in found.whole]
     to_check = [content for content in own if check and content not in todo]
     bar = _Bar(sum(content.num_bytes for content in (*to_check, *todo)), progress)
