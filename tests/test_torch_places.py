@@ -124,6 +124,8 @@ def test_a_module_without_branches(scheme):
     plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3))
     with pytest.raises(ValueError, match=f"'{scheme}' finds no residual branch in Sequential"):
         initialize_(plain, scheme)
+    with pytest.raises(ValueError, match="'deepnorm' finds no numbered blocks in Linear"):
+        initialize_(nn.Linear(3, 4), "deepnorm")
 
 
 # --- LoRA
@@ -251,3 +253,5 @@ def test_notes_of_the_scheme_are_in_the_report():
     assert "note: mup is table 3 of Tensor Programs V, 2 times the base width of 16" in str(report)
     assert report.scheme == "mup(base_width=16)"
     assert "Adam's learning rate times 0.5 for" in report.notes[-1]
+    assert report.learning_rates["encoder.layers.0.linear1.weight"] == 0.5
+    assert report.learning_rates["encoder.norm.weight"] == 1.0

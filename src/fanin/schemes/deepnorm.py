@@ -24,6 +24,8 @@ def deepnorm(model: Model) -> Rules:
     the gain 1, embeddings and head N(0, 1 / d) as in the authors' code (torchscale). The other
     half of the method, the residual times alpha, belongs to the model's code: see the notes.
     """
+    if not depths(model):
+        raise ValueError(f"scheme 'deepnorm' finds no numbered blocks in {model.architecture}")
     betas = {stack: beta for stack, (_, beta) in constants(model).items()}
 
     def scaled(part: Part) -> Initializer:

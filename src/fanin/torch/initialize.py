@@ -137,7 +137,14 @@ def initialize_(
         rest = {name: held for name, held in buffers.items() if name not in entries}
         recomputed = _recompute(rest, description.buffers)
     rows = _rows(inventory, entries, description, kept, recomputed)
-    return Report(plan.model.architecture, plan.scheme, seed, tuple(rows), tuple(plan.notes))
+    return Report(
+        plan.model.architecture,
+        plan.scheme,
+        seed,
+        tuple(rows),
+        tuple(plan.notes),
+        plan.learning_rates,
+    )
 
 
 def _plan(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 __all__ = ["InitializationError", "Report", "Row"]
 
@@ -75,6 +75,7 @@ class Report:
     seed: int
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()  # what the scheme asks for beside the weights
+    learning_rates: Mapping[str, float] = field(default_factory=dict)  # mup's factors, by name
 
     def named(self, action: str) -> list[str]:
         """Return the names of the rows with an action."""
