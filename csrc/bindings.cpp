@@ -172,10 +172,10 @@ Progress progress_of(const ProgressArgument& progress) {
 }
 
 void write_to_file(int file, const std::vector<TensorArgument>& arguments, int threads,
-                   const ProgressArgument& progress) {
+                   bool to_disk, const ProgressArgument& progress) {
   const std::vector<StoredTensor> tensors = tensors_of(arguments);
   const py::gil_scoped_release release;
-  write_tensors(file, tensors, threads, progress_of(progress));
+  write_tensors(file, tensors, threads, to_disk, progress_of(progress));
 }
 
 using DifferenceResult = std::tuple<size_t, uint64_t, py::bytes, py::bytes>;
@@ -291,7 +291,7 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
   m.def("multiply", &multiply_arrays<double>, py::arg("a").noconvert(), py::arg("b").noconvert(),
         py::arg("c").noconvert(), py::arg("threads"));
   m.def("write_tensors", &write_to_file, py::arg("fd"), py::arg("tensors"), py::arg("threads"),
-        py::arg("progress") = py::none());
+        py::arg("to_disk"), py::arg("progress") = py::none());
   m.def("compare_tensors", &compare_with_file, py::arg("fd"), py::arg("tensors"),
         py::arg("threads"), py::arg("progress") = py::none());
 

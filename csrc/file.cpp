@@ -1,6 +1,7 @@
 #include "file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,6 +97,17 @@ void read_all(int file, char* data, uint64_t size, uint64_t offset) {
   }
 }
 
+// Has the system begin to write what lies there to the disk, so that an fsync has little left to do
+// and the disk is at work while the rest is sampled. An error is left to the fsync.
+void start_writeback(int file, uint64_t offset, uint64_t size) {
+#ifdef __linux__
+  sync_file_range(file, static_cast<off_t>(offset), static_cast<off_t>(size),
+                  SYNC_FILE_RANGE_WRITE);
+#else
+  static_cast<void>(file), static_cast<void>(offset), static_cast<void>(size);
+#endif
+}
+
 // Samples a chunk of a tensor into the buffer; returns its first byte in the tensor.
 uint64_t sample_chunk(const Cut& c, uint64_t chunk, std::vector<char>& buffer) {
   const StoredTensor& tensor = *c.tensor;
@@ -154,11 +166,13 @@ void for_each_chunk(
 
 }  // namespace
 
-void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads,
+void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads, bool to_disk,
                    const Progress& progress) {
   for_each_chunk(tensors, threads, progress,
-                 [file](const Cut& c, uint64_t offset, const std::vector<char>& sampled) {
-                   write_all(file, sampled.data(), sampled.size(), c.tensor->offset + offset);
+                 [=](const Cut& c, uint64_t offset, const std::vector<char>& sampled) {
+                   const uint64_t place = c.tensor->offset + offset;
+                   write_all(file, sampled.data(), sampled.size(), place);
+                   if (to_disk) start_writeback(file, place, sampled.size());
                    return true;
                  });
 }

@@ -31,8 +31,8 @@ struct StoredTensor {
 // Called like Poll, with the bytes done so far.
 using Progress = std::function<void(uint64_t)>;
 
-// Throws std::system_error with errno where a write fails.
-void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads,
+// Throws std::system_error with errno where a write fails. `to_disk`: the caller will fsync.
+void write_tensors(int file, const std::vector<StoredTensor>& tensors, int threads, bool to_disk,
                    const Progress& progress);
 
 // An element of a tensor that has other bits in the file, with the bytes of both.

@@ -100,6 +100,7 @@ def write_tensors(
     fd: int,
     tensors: Sequence[tuple[int, Sequence[int], Sequence[Part]]],
     threads: int,
+    to_disk: bool,
     progress: Callable[[int], object] | None = None,
 ) -> None: ...
 def compare_tensors(

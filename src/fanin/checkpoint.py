@@ -178,7 +178,7 @@ def write(
             path.unlink(missing_ok=True)
         for content in todo:
             with partial_file(folder / content.filename, fsync=fsync) as descriptor:
-                content.write(descriptor, threads, bar.advance)
+                content.write(descriptor, threads, bar.advance, fsync=fsync)
             bar.finish(content)
         there, texts = _finish(folder, files, overwrite, fsync)
 

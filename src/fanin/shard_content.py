@@ -48,13 +48,18 @@ class ShardContent:
         """Bytes of the tensors."""
         return self.shard.num_bytes - len(self.shard.header)
 
-    def write(self, descriptor: int, threads: int, progress: Callable[[int], object]) -> None:
-        """Write header and tensors; `progress` is called with the bytes of tensors so far."""
+    def write(
+        self, descriptor: int, threads: int, progress: Callable[[int], object], *, fsync: bool
+    ) -> None:
+        """Write header and tensors; `progress` is called with the bytes of tensors so far.
+
+        The caller will or will not `fsync`; if so, the disk is set to work at once.
+        """
         from fanin import _core
 
         with open(descriptor, "wb", closefd=False) as file:
             file.write(self.shard.header)
-        _core.write_tensors(descriptor, self.sampled, threads, progress)
+        _core.write_tensors(descriptor, self.sampled, threads, fsync, progress)
         before = self._sampled_bytes
         write_banded(descriptor, self.banded, threads, lambda done: progress(before + done))
 
