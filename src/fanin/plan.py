@@ -17,6 +17,7 @@ from fanin.initializers import Initializer
 from fanin.model import PADDING, Model, Part, Tensor
 from fanin.output import dtype_name, itemsize, view
 from fanin.overrides import Override, Overrides, overriding, read_overrides
+from fanin.part_texts import initializer_text
 from fanin.plan_checks import check_cover, check_draws
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
@@ -47,11 +48,7 @@ class Entry:
     @property
     def initializer(self) -> str:
         """The initializer as text; where the parts differ, each with its name."""
-        texts = {_label(part): str(initializer) for part, initializer in self.visible}
-        distinct = set(texts.values())
-        if len(distinct) == 1:
-            return distinct.pop()
-        return ", ".join(f"{label}={text}" for label, text in texts.items())
+        return initializer_text(self.visible)
 
     @property
     def std(self) -> float:
@@ -286,8 +283,3 @@ def _prepare_memory(out: Any) -> None:
 
 def _std(initializer: Initializer, part: Part) -> float:
     return initializer.standard_deviation(part.shape, part.layout, part.groups)
-
-
-def _label(part: Part) -> str:
-    """What tells a part from the others of its tensor: `query` of `c_attn.weight#query`."""
-    return part.name.rpartition("#")[2] if "#" in part.name else part.role
