@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from fanin import banded_tensors, position
+from fanin import banded_tensors, joined_parts, position
 from fanin.banded_tensors import BandedTensor, write_banded
 from fanin.checkpoint import write
-from fanin.initializers import parse
-from fanin.model import Part, Tensor
+from fanin.families.layers import embedding
+from fanin.initializers import Initializer, parse
+from fanin.model import PADDING, Part, Tensor
+from fanin.plan import Entry
 from tiny_models import tiny_plan
 
 RULES = {
@@ -185,3 +187,55 @@ def test_the_plan_knows_draws_and_deviations():
     (entry,) = [e for e in plan.entries if e.tensor.name == "transformer.h.0.mlp.c_fc.weight"]
     assert entry.initializer == "sparse(sparsity=0.5, std=0.1)"
     assert entry.std == pytest.approx(0.1 * 0.5**0.5)
+
+
+BANDS = [  # two matrices, a band of three rows of each in turn
+    part(name, (24, 5), "oi", (3, 5), (6 * band + first, 0), start=(3 * band, 0))
+    for band in range(8)
+    for name, first in (("w#key", 0), ("w#value", 3))
+]
+
+
+@pytest.mark.parametrize(
+    ("box", "limit", "calls"),
+    [
+        ((0, 48), 2**26, 2),
+        ((0, 48), 2 * 3 * 5 * 4, 8),  # two bands of float32 at a time
+        ((0, 48), 1, 16),
+        ((7, 40), 2**26, 2),
+        ((7, 40), 2 * 3 * 5 * 4, 6),
+        ((7, 40), 1, 12),
+        ((5, 6), 2**26, 1),
+    ],
+)
+def test_bands_of_a_matrix_are_made_together(box, limit, calls, monkeypatch):
+    monkeypatch.setattr(joined_parts, "JOINED_BYTES", limit)
+    regions = []
+    original = Initializer.fill
+    monkeypatch.setattr(
+        Initializer,
+        "fill",
+        lambda self, out, **options: (
+            regions.append((options["name"], options["region"])) or original(self, out, **options)
+        ),
+    )
+    rules = (parse("orthogonal"), parse("sparse(0.5)")) * 8
+    tensor = Tensor.of("w", (48, 5), tuple(BANDS))
+    entry = Entry(tensor, "float32", rules)
+    fillers = [rule.filler((24, 5), "oi", 1, "float32") for rule in rules]
+    whole = expected(tensor, fillers, np.float32, seed=1)
+    out = np.zeros((box[1] - box[0], 5), np.float32)
+    entry.fill(out, seed=1, box=(slice(*box), slice(0, 5)))
+    assert out.tobytes() == whole[slice(*box)].tobytes()
+    assert len(regions) == calls
+
+
+def test_a_padding_row_is_not_made_with_the_rest_of_its_matrix():
+    (table,) = embedding("w", 12, 5, padding=4)
+    rules = tuple(parse("zeros" if p.role == PADDING else "orthogonal") for p in table.parts)
+    out = np.ones((12, 5), np.float32)
+    Entry(table, "float32", rules).fill(out, seed=1)
+    fillers = [rule.filler((12, 5), "oi", 1, "float32") for rule in rules]
+    assert out.tobytes() == expected(table, fillers, np.float32, seed=1).tobytes()
+    assert not out[4].any()
+    assert out[5].any()

@@ -17,6 +17,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanin.boxes import boxes
+from fanin.joined_parts import fill_parts
 from fanin.output import itemsize, numpy_dtype
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanin.initializers.base import Filler
-    from fanin.model import Part, Tensor
+    from fanin.model import Tensor
 
 __all__ = ["BandedTensor", "Box", "compare_banded", "write_banded"]
 
@@ -116,10 +117,7 @@ def _bands(
             buffer = np.empty(size, np.uint8)
         band = buffer[:size].view(numpy_dtype(banded.dtype)).reshape(extent)
         start = tuple(map(add, first, begin))
-        for part, filler, position in zip(
-            banded.tensor.parts, banded.fillers, banded.positions, strict=True
-        ):
-            _fill_part(band, start, part, filler, position, threads)
+        _fill(banded, band, start, threads)
         yield band, start
 
 
@@ -137,27 +135,17 @@ def _cut_order(banded: BandedTensor) -> list[int]:
     return sorted(axes, key=cost)
 
 
-def _fill_part(
-    band: NDArray[Any],
-    band_start: tuple[int, ...],
-    part: Part,
-    filler: Filler,
-    position: int,
-    threads: int,
-) -> None:
-    """Fill what of a part lies in the band."""
-    start: list[int] = []
-    places: list[Any] = []
-    for axis, begin in enumerate(band_start):
-        at, step = part.tensor_start[axis], part.tensor_step[axis]
-        end = begin + band.shape[axis]
-        first = max(0, -((at - begin) // step))
-        last = min(part.extent[axis], -((at - end) // step))
-        if first >= last:
-            return
-        start.append(part.start[axis] + first)
-        places.append(slice(at + step * first - begin, at + step * (last - 1) - begin + 1, step))
-    filler.fill(band[(*places, ...)], position, tuple(start), threads)
+def _fill(banded: BandedTensor, band: NDArray[Any], start: tuple[int, ...], threads: int) -> None:
+    """Fill a band that begins at an index of the tensor."""
+    from fanin.initializers.elementwise import ElementwiseFiller
+
+    def fill(number: int, array: NDArray[Any], region: tuple[slice, ...]) -> None:
+        first = tuple(span.start for span in region)
+        banded.fillers[number].fill(array, banded.positions[number], first, threads)
+
+    box = tuple(slice(a, a + size) for a, size in zip(start, band.shape, strict=True))
+    as_a_whole = [not isinstance(filler, ElementwiseFiller) for filler in banded.fillers]
+    fill_parts(band, box, banded.tensor.parts, as_a_whole, banded.dtype, fill)
 
 
 def _runs(

@@ -14,6 +14,8 @@ from typing import Any
 
 from fanin import _core, schemes
 from fanin.initializers import Initializer
+from fanin.initializers.elementwise import Elementwise
+from fanin.joined_parts import fill_parts
 from fanin.model import PADDING, Model, Part, Tensor
 from fanin.output import dtype_name, itemsize, view
 from fanin.overrides import Override, Overrides, overriding, read_overrides
@@ -83,20 +85,23 @@ class Entry:
         box = box or tuple(slice(0, size) for size in self.tensor.shape)
         if len(self.tensor.parts) > 1:  # none of which is one piece of memory
             _prepare_memory(out)
-        for part, initializer in zip(self.tensor.parts, self.initializers, strict=True):
-            inside = part.within(box)
-            if inside is not None:
-                region, places = inside
-                initializer.fill(
-                    out[(*places, ...)],  # an array also where there are no axes
-                    seed=seed,
-                    name=part.name,
-                    layout=part.layout,
-                    groups=part.groups,
-                    shape=part.shape,
-                    region=region,
-                    threads=threads,
-                )
+        parts, initializers = self.tensor.parts, self.initializers
+
+        def fill(number: int, array: Any, region: tuple[slice, ...]) -> None:
+            part = parts[number]
+            initializers[number].fill(
+                array,
+                seed=seed,
+                name=part.name,
+                layout=part.layout,
+                groups=part.groups,
+                shape=part.shape,
+                region=region,
+                threads=threads,
+            )
+
+        as_a_whole = [not isinstance(each, Elementwise) for each in initializers]
+        fill_parts(out, box, parts, as_a_whole, self.dtype, fill)
 
     def to_json(self) -> dict[str, Any]:
         """Return the tensor as JSON values; more than one part is listed under `parts`."""
