@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from fanin.model import Model, Part
 
@@ -56,6 +57,7 @@ def num_branches(model: Model, part: Part) -> int:
     return part.branches or 2 * model.num_layers
 
 
+@lru_cache(maxsize=256)
 def power(base: int, exponent: Fraction) -> float:
     """Return `base ** exponent`, rounded once.
 
