@@ -20,6 +20,17 @@ BERT = {
     "type_vocab_size": 4,
     "pad_token_id": 2,
 }
+ROBERTA = {**BERT, "pad_token_id": 1}
+T5 = {
+    "vocab_size": 96,
+    "d_model": 24,
+    "d_kv": 6,
+    "d_ff": 40,
+    "num_layers": 2,
+    "num_decoder_layers": 4,
+    "num_heads": 2,
+    "relative_attention_num_buckets": 8,
+}
 GPT2 = {"vocab_size": 96, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 20, "n_inner": 64}
 WITH_HEAD_DIM = {**LLAMA_LIKE, "head_dim": 6}
 MIXTRAL = {**LLAMA_LIKE, "num_local_experts": 4}
@@ -43,6 +54,31 @@ DEEPSEEK = {
 TINY = {
     "gpt2": GPT2,
     "bert": BERT,
+    "distilbert": {
+        "vocab_size": 96,
+        "dim": 48,
+        "hidden_dim": 64,
+        "n_layers": 2,
+        "n_heads": 4,
+        "max_position_embeddings": 20,
+        "pad_token_id": 2,
+    },
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), ROBERTA),
+    **dict.fromkeys(("t5", "mt5", "umt5"), T5),
+    "whisper": {
+        "vocab_size": 96,
+        "num_mel_bins": 10,
+        "d_model": 48,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 4,
+        "encoder_ffn_dim": 64,
+        "decoder_layers": 4,
+        "decoder_attention_heads": 8,
+        "decoder_ffn_dim": 40,
+        "max_source_positions": 20,
+        "max_target_positions": 12,
+        "pad_token_id": 2,
+    },
     **dict.fromkeys(("llama", "mistral", "qwen2"), LLAMA_LIKE),
     **dict.fromkeys(("qwen3", "gemma", "gemma2", "gemma3_text"), WITH_HEAD_DIM),
     **dict.fromkeys(("granite", "olmo2", "stablelm"), LLAMA_LIKE),
@@ -116,11 +152,26 @@ SWITCHES = [
     {"first_k_dense_replace": 0, "n_shared_experts": 3},
     {"first_k_dense_replace": 4, "num_nextn_predict_layers": 1},
     {"n_routed_experts": 1, "num_local_experts": 1},
+    {"type_vocab_size": 1},
+    {"sinusoidal_pos_embds": True},
+    {"sinusoidal_pos_embds": True, "dim": 36},
+    {"feed_forward_proj": "relu"},
+    {"feed_forward_proj": "gated-gelu"},
+    {"feed_forward_proj": "gated-silu"},
+    {"feed_forward_proj": "relu", "is_gated_act": True, "dense_act_fn": "gelu_new"},
+    {"num_decoder_layers": None, "num_hidden_layers": 3},
+    {"num_decoder_layers": None, "num_layers": 1},
+    {"head_dim": 10, "is_decoder": True},
+    {"is_encoder_decoder": False},
+    {"decoder_layers": 1, "num_hidden_layers": 3, "scale_embedding": True},
     {"torch_dtype": "bfloat16"},
     {"dtype": "float16"},
     {"dtype": "float64", "torch_dtype": "bfloat16"},
     {"quantization_config": None, "an_unknown_field": {"x": 1}},
 ]
+
+KEEPS_A_HEAD = ("t5", "mt5", "umt5")
+"""Where transformers builds a tied head whatever the config says, but keeps one that it loads."""
 
 EVERY_MODEL = {"dtype", "torch_dtype", "quantization_config"}
 
@@ -148,6 +199,9 @@ COUNTS = {
     "qwen3-0.6b": 596_049_920,
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-8b": 8_190_735_360,
+    "roberta-base": 124_697_433,
+    "t5-base": 222_903_552,
+    "t5-small": 60_506_624,
     "tinyllama-1.1b": 1_100_048_384,
 }
 

@@ -9,7 +9,7 @@ import transformers
 
 from fanin import families, schemes
 from fanin.gains import gain
-from fanin.initializers import Constant, Normal, Orthogonal
+from fanin.initializers import Constant, Normal, Orthogonal, Sinusoids
 from fanin.model import Part
 from fanin.plan import make_plan
 from fanin.rules import initializer_of, weights
@@ -25,6 +25,36 @@ LATENT = {
     "first_k_dense_replace": 1,
     "n_routed_experts": 8,
     "moe_intermediate_size": 64,
+}
+ROBERTA = BERT | {"model_type": "roberta", "type_vocab_size": 1, "max_position_embeddings": 50}
+DISTILBERT = {
+    "model_type": "distilbert",
+    "vocab_size": VOCAB,
+    "dim": WIDTH,
+    "hidden_dim": INNER,
+    "n_layers": 2,
+    "n_heads": 4,
+}
+T5 = {
+    "model_type": "t5",
+    "vocab_size": VOCAB,
+    "d_model": WIDTH,
+    "d_kv": 16,
+    "d_ff": INNER,
+    "num_layers": 2,
+    "num_decoder_layers": 1,
+    "num_heads": 5,
+}
+WHISPER = {
+    "model_type": "whisper",
+    "vocab_size": VOCAB,
+    "num_mel_bins": 20,
+    "d_model": WIDTH,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_ffn_dim": INNER,
+    "decoder_ffn_dim": 2 * INNER,
+    "pad_token_id": 7,
 }
 CONFIGS = {
     "gpt2": GPT2,
@@ -49,6 +79,19 @@ CONFIGS = {
     "deepseek_v2 range 0": LLAMA | LATENT | {"model_type": "deepseek_v2", "initializer_range": 0.0},
     "gpt_oss": LLAMA | {"model_type": "gpt_oss", "num_local_experts": 3, "head_dim": 16},
     "bert bare": BERT | {"architectures": ["BertModel"], "pad_token_id": None},
+    "roberta": ROBERTA,
+    "roberta untied": ROBERTA | {"tie_word_embeddings": False, "pad_token_id": -1},
+    "xlm-roberta": ROBERTA | {"model_type": "xlm-roberta", "initializer_range": 0.1},
+    "distilbert": DISTILBERT | {"tie_word_embeddings": False},
+    "distilbert sinusoids": DISTILBERT | {"sinusoidal_pos_embds": True, "initializer_range": 0.0},
+    "t5": T5,
+    "t5 gated": T5 | {"feed_forward_proj": "gated-gelu", "initializer_factor": 0.25},
+    "t5 encoder": T5 | {"architectures": ["T5EncoderModel"], "initializer_factor": 0.0},
+    "mt5": T5 | {"model_type": "mt5", "initializer_factor": 2.0},
+    "umt5": T5 | {"model_type": "umt5"},
+    "whisper": WHISPER,
+    "whisper untied": WHISPER | {"tie_word_embeddings": False, "init_std": 0.3},
+    "whisper std 0": WHISPER | {"architectures": ["WhisperModel"], "init_std": 0.0},
 }
 
 
@@ -72,12 +115,37 @@ def test_auto_is_what_transformers_does(name):
             if isinstance(initializer, Constant):
                 assert torch.all(region == initializer.value), part.name
                 continue
+            if isinstance(initializer, Sinusoids):  # which transformers may compute in float32
+                values = initializer.fill(torch.empty(part.shape), seed=0).double()
+                torch.testing.assert_close(region, values, rtol=0, atol=1.5e-4)
+                continue
             std = initializer.standard_deviation(part.shape, part.layout)
             # 6 standard errors of the mean and of the standard deviation of a normal sample.
             assert abs(region.mean()) <= 6 * std / math.sqrt(part.numel), part.name
             assert region.std().item() == pytest.approx(std, rel=6 / math.sqrt(2 * part.numel))
             zero_rows = (region == 0).all(dim=-1)
             assert zero_rows.all() if std == 0 else not zero_rows.any(), part.name
+
+
+def test_an_untied_head_of_t5_is_no_embedding():
+    """With N(0, 1) the logits had a standard deviation of 22.6, and the first loss would be 100."""
+    config = T5 | {"d_model": 512, "tie_word_embeddings": False, "initializer_factor": 0.5}
+    measured = stds("auto", config)
+    assert measured["lm_head.weight"] == pytest.approx(0.5 / math.sqrt(512))
+    assert measured["shared.weight"] == 0.5
+    assert "lm_head.weight" not in stds("auto", config | {"tie_word_embeddings": True})
+
+
+@pytest.mark.parametrize("scheme", sorted(schemes.SCHEMES))
+@pytest.mark.parametrize(
+    "config", [ROBERTA, DISTILBERT, T5, WHISPER], ids=lambda c: c["model_type"]
+)
+def test_every_scheme_covers_encoders_and_decoders(scheme, config):
+    config = config | {"sinusoidal_pos_embds": True, "tie_word_embeddings": False}
+    plan = make_plan(families.build(config), scheme=f"{scheme}(embedding_std=0.5)")
+    computed = [e for e in plan.entries if "sinusoids" in e.tensor.role]
+    assert len(computed) == (config["model_type"] in ("distilbert", "whisper"))
+    assert all(isinstance(e.initializers[0], Sinusoids) for e in computed)
 
 
 def test_gpt2_scales_what_ends_a_branch_once():

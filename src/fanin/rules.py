@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from fanin.initializers import Constant, Initializer, Normal, TorchLinear
+from fanin.initializers import Constant, Initializer, Normal, Sinusoids, TorchLinear
 from fanin.model import PADDING, Part
 
 __all__ = ["BRANCH_ENDS", "IDENTITY", "Rule", "Rules", "initializer_of", "weights"]
@@ -32,6 +32,8 @@ IDENTITY: Rules = {
     "lora.a.embedding": Constant(0.0),
     "lora.b.embedding": Normal(std=1.0),
     PADDING: Constant(0.0),
+    "sinusoids.interleaved": Sinusoids("interleaved"),
+    "sinusoids.halves": Sinusoids("halves"),
 }
 """Norms that do nothing yet, no bias, the slope of a PReLU (He et al. 2015), a zero padding row.
 
@@ -39,7 +41,7 @@ A LoRA pair (Hu et al. 2021) adds nothing yet: `lora.a` is He-uniform with the s
 is U(+-1/sqrt(fan_in)), `lora.b` zero; beside an embedding it is the other way round, as in peft.
 
 An attention sink is a logit that belongs to no position (Xiao et al. 2023): at 0 it adds 1 to the
-denominator of a head's softmax.
+denominator of a head's softmax. Tables of sines and cosines are kept with a model, not trained.
 """
 
 MATRICES = ("embedding", "attention", "mlp", "router", "head", "dense", "conv", "recurrent")

@@ -15,6 +15,7 @@ from fanin.families import (
     bert,
     bloom,
     deepseek,
+    distilbert,
     falcon,
     gemma,
     gpt2,
@@ -28,8 +29,11 @@ from fanin.families import (
     opt,
     phi3,
     qwen_moe,
+    roberta,
     stablelm,
     starcoder2,
+    t5,
+    whisper,
 )
 from fanin.families.family import PLANNED, Family
 from fanin.model import Model
@@ -40,6 +44,7 @@ MODULES = (
     bert,
     bloom,
     deepseek,
+    distilbert,
     falcon,
     gemma,
     gpt2,
@@ -53,8 +58,11 @@ MODULES = (
     opt,
     phi3,
     qwen_moe,
+    roberta,
     stablelm,
     starcoder2,
+    t5,
+    whisper,
 )
 
 FAMILIES: dict[str, Family] = {

@@ -54,10 +54,15 @@ def body(c: Config, prefix: str = "", *, pooler: bool = True) -> Iterator[Tensor
     )
     yield from embedding(f"{at}token_type_embeddings", c.type_vocab_size, d, "embedding.token_type")
     yield from norm(f"{at}LayerNorm", d)
+    yield from encoder(c, prefix, pooler=pooler)
+
+
+def encoder(c: Config, prefix: str, *, pooler: bool) -> Iterator[Tensor]:
+    """BertEncoder, and BertPooler."""
     layers, branches = c.num_hidden_layers, 2 + c.add_cross_attention
     yield from repeat(f"{prefix}encoder.layer", layers, partial(block, c), branches=branches)
     if pooler:
-        yield from linear(f"{prefix}pooler.dense", d, d, "head.pooler")
+        yield from linear(f"{prefix}pooler.dense", c.hidden_size, c.hidden_size, "head.pooler")
 
 
 def block(c: Config, at: str) -> Iterator[Tensor]:

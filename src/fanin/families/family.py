@@ -37,7 +37,8 @@ class Family:
     model_type: str
     fields: Mapping[str, Field]  # declares hidden_size, num_hidden_layers, hidden_act
     architectures: Mapping[str, Callable[[Config], Iterator[Tensor]]]  # the first is the default
-    tied: Mapping[str, str]  # alias -> stored name, where tie_word_embeddings is true
+    # Alias -> stored name, where tie_word_embeddings is true; or what is tied, as the fields say.
+    tied: Mapping[str, str] | Callable[[Config], Mapping[str, str]]
     auto: Callable[[Config], Rules]  # what the architecture's own code does
     check: Callable[[Config], None]  # refuses fields that do not go together
     # From stored names to the module's, where they differ: a table of them, or a function of any.
@@ -52,9 +53,7 @@ class Family:
             refuse(source, "per_layer_config", raw["per_layer_config"], "is not supported")
         tensors = list(self.architectures[architecture](config))
         names = {tensor.name for tensor in tensors}
-        tied = {alias: stored for alias, stored in self.tied.items() if alias in names}
-        if not config.tie_word_embeddings:
-            tied = {}
+        tied = {alias: stored for alias, stored in self._tied(config).items() if alias in names}
         return Model(
             family=self.name,
             model_type=self.model_type,
@@ -70,6 +69,11 @@ class Family:
             raw=raw,
             module_names=self._module_names(names),
         )
+
+    def _tied(self, config: Config) -> Mapping[str, str]:
+        if callable(self.tied):
+            return self.tied(config)
+        return self.tied if config.tie_word_embeddings else {}
 
     def _module_names(self, names: Iterable[str]) -> dict[str, str]:
         own = self.module_names

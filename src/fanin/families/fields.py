@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from fanin.config import quote
 
@@ -62,6 +62,10 @@ class Config(SimpleNamespace):
             self.refuse(field, f"must be null or below {self.label(rows)}, which is {end}")
 
 
+Null: TypeAlias = Callable[[Config], Any]
+"""What null, or a default of None, means, from the fields before it."""
+
+
 @dataclass(frozen=True)
 class Field:
     """Which values a field takes, and what an absent or null one means."""
@@ -70,18 +74,19 @@ class Field:
     accepts: Callable[[Any], bool]
     default: Any
     names: tuple[str, ...] = ()  # in the file, if not the one it is declared under
-    null: Callable[[Config], Any] | None = None  # what null means, from the fields before it
+    null: Null | None = None
     in_file: bool = True
 
 
-def size(default: int | None, *names: str, null: Callable[[Config], Any] | None = None) -> Field:
+def size(default: int | None, *names: str, null: Null | None = None) -> Field:
     """Declare a width, a vocabulary, a number of heads ...: a positive whole number."""
     return Field(f"a whole number from 1 to {MAX_SIZE}", _whole(1, MAX_SIZE), default, names, null)
 
 
-def count(default: int, *names: str) -> Field:
+def count(default: int | None, *names: str, null: Null | None = None) -> Field:
     """Declare a number of layers."""
-    return Field(f"a whole number from 1 to {MAX_LAYERS}", _whole(1, MAX_LAYERS), default, names)
+    allowed = f"a whole number from 1 to {MAX_LAYERS}"
+    return Field(allowed, _whole(1, MAX_LAYERS), default, names, null)
 
 
 def natural(default: int, *names: str) -> Field:
@@ -105,14 +110,14 @@ def number(default: float, *names: str) -> Field:
     return Field("a finite number, 0 or more", _nonnegative, default, names)
 
 
-def flag(default: bool, *names: str) -> Field:
+def flag(default: bool | None, *names: str, null: Null | None = None) -> Field:
     """Declare a switch."""
-    return Field("true or false", lambda value: isinstance(value, bool), default, names)
+    return Field("true or false", lambda value: isinstance(value, bool), default, names, null)
 
 
-def text(default: str, *names: str) -> Field:
+def text(default: str | None, *names: str, null: Null | None = None) -> Field:
     """Declare a name."""
-    return Field("a string", lambda value: isinstance(value, str), default, names)
+    return Field("a string", lambda value: isinstance(value, str), default, names, null)
 
 
 def fixed(value: Any) -> Field:

@@ -6,11 +6,13 @@ own state_dict (a weight before its bias). A family strings them together; `repe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 from fanin.model import PADDING, Part, Tensor
 
 __all__ = [
+    "conv",
     "embedding",
     "fused_linear",
     "linear",
@@ -90,6 +92,21 @@ def fused_linear(
     yield Tensor.of(f"{name}.weight", _matrix_shape(total, fan_in, layout), tuple(weights))
     if bias:
         yield Tensor.of(f"{name}.bias", (total,), tuple(biases))
+
+
+def conv(
+    name: str,
+    fan_out: int,
+    fan_in: int,
+    kernel: tuple[int, ...],
+    role: str = "conv",
+    *,
+    bias: bool = True,
+) -> Iterator[Tensor]:
+    """Yield a convolution: weight (out, in, *kernel), of channels, and bias."""
+    yield _whole(f"{name}.weight", (fan_out, fan_in, *kernel), role, "oi" + "k" * len(kernel))
+    if bias:
+        yield vector(f"{name}.bias", fan_out, "bias", fan_in=fan_in * math.prod(kernel))
 
 
 def embedding(

@@ -82,14 +82,15 @@ def _of_family(family: Model, inventory: Inventory) -> tuple[dict[str, Tensor], 
     """The tensors of a family that the module holds, and those it holds beside their ties."""
     tensors, never = {}, []
     for tensor in family.tensors:
-        held = (inventory.buffers if tensor.buffer else inventory.parameters).get(tensor.name)
-        if held is not None and tuple(held.tensor.shape) == tensor.shape:
-            tensors[tensor.name] = tensor
-        elif held is not None:
+        name = inventory.first_name(tensor.name)  # which may be that of a head
+        held = (inventory.buffers if tensor.buffer else inventory.parameters).get(name)
+        if held is None:
+            never.append(tensor.name)
+        elif tuple(held.tensor.shape) != tensor.shape:
             shape = tuple(held.tensor.shape)
             never.append(f"{tensor.name} of shape {tensor.shape}, here {shape}")
-        elif tensor.name not in inventory.aliases:
-            never.append(tensor.name)
+        elif name not in tensors:  # the module may tie what the config does not
+            tensors[name] = replace(tensor, name=name)
     if never:
         raise InitializationError(family.architecture, never=never)
     copies = {
