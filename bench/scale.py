@@ -67,7 +67,7 @@ class Run:
 
     seconds: float
     cpu_seconds: float
-    peak: int  # bytes of memory
+    peak: int  # bytes of memory; at least this script's, from which the system counts
 
 
 def measure(size: float, arguments: argparse.Namespace) -> tuple[int, dict[str, list[Run]]]:

@@ -442,6 +442,19 @@ def test_a_file_that_shrinks_meanwhile(folder):
     assert any(problem in told for told in verify(folder, progress=shrink).problems)
 
 
+def test_a_file_that_grows_meanwhile(folder):
+    path = folder / SECOND
+    size = path.stat().st_size
+    report = verify(folder, progress=lambda done, total: os.truncate(path, size + 7))
+    assert report.problems == (f"{SECOND}: has {size + 7:,} bytes now, {size:,} are due",)
+
+
+def test_dtypes_and_schemes_with_options(tmp_path):
+    dtypes = [("*ln_*", "float32")]
+    write(tiny_plan(dtype="float16", dtypes=dtypes, scheme="gpt2(qk_scale=0.5)"), tmp_path)
+    assert verify(tmp_path).ok
+
+
 def test_the_command(folder, tmp_path):
     def run(*arguments):
         command = [sys.executable, "-m", "fanin", "verify", *map(str, arguments)]

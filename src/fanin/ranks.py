@@ -109,7 +109,10 @@ def share(items: Sequence[Item], sizes: Sequence[int], rank: int, world_size: in
 def _read(names: tuple[str, str], texts: list[str]) -> Rank:
     for name, text, other in zip(names, texts, reversed(names), strict=True):
         if not text:
-            raise ValueError(f"{other} is set and {name} is not")
+            raise ValueError(
+                f"{other} is set and {name} is not: set both or neither, or give --rank and"
+                " --world-size, which count more"
+            )
     rank, world_size = map(_integer, names, texts)
     check_rank(rank, world_size, *names)
     return Rank(rank, world_size, ", ".join(names))

@@ -169,6 +169,8 @@ def verify(
             if difference is not None:
                 differences[each.path.name] = difference
                 told[each.path.name] = str(difference)
+            elif (size := each.path.stat().st_size) != each.shard.num_bytes:
+                told[each.path.name] = f"has {size:,} bytes now, {each.shard.num_bytes:,} are due"
         before += each.num_bytes
         advance(0)
     return Report(
