@@ -6,6 +6,7 @@ transformers itself, which converts a checkpoint to the module's layout and back
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from fanin.families.experts import expert_stack
 from fanin.model import Tensor
 from fanin.plan import make_plan
 from fanin.torch import initialize_
+from fanin.verify import verify
 
 DATA = Path(__file__).parent / "data" / "hf_names"
 WITH_EXPERTS = [
@@ -322,7 +324,6 @@ def test_without_experts_every_layer_is_dense(model_type):
         ("qwen3_moe", {"decoder_sparse_step": 0}, "decoder_sparse_step is 0: must be"),
         ("qwen3_moe", {"mlp_only_layers": 3}, "mlp_only_layers is 3: must be null or a list"),
         ("qwen3_moe", {"mlp_only_layers": ["1"]}, r'mlp_only_layers is \["1"\]: must be null or a'),
-        ("deepseek_v3", {"n_shared_experts": 0}, "n_shared_experts is 0: must be a whole number"),
         ("deepseek_v3", {"first_k_dense_replace": None}, "first_k_dense_replace is null: must be"),
         (
             "deepseek_v2",
@@ -335,3 +336,32 @@ def test_without_experts_every_layer_is_dense(model_type):
 def test_fields_that_make_no_model(model_type, fields, message):
     with pytest.raises(ValueError, match=message):
         families.build(raw_of(model_type, **fields))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "fields"),
+    [
+        ("deepseek_v2", {"n_shared_experts": 0, "mlp_bias": True}),
+        ("deepseek_v3", {"n_shared_experts": 0}),
+        ("qwen2_moe", {"shared_expert_intermediate_size": 0}),
+    ],
+)
+def test_shared_experts_of_no_width(model_type, fields, tmp_path):
+    raw = raw_of(model_type, **fields)
+    plan = make_plan(families.build(raw), scheme="torch_default")
+    empty = [entry for entry in plan.entries if entry.tensor.numel == 0]
+    assert {entry.initializer for entry in empty} == {"no elements"}
+    write(plan, tmp_path)
+    assert verify(tmp_path).ok
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch: initializing such a tensor is a no-op
+        module = module_of(raw)
+        module.save_pretrained(tmp_path / "theirs")
+        report = initialize_(module, "torch_default")
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    theirs, ours = (load_file(p / "model.safetensors") for p in (tmp_path / "theirs", tmp_path))
+    shapes = [{name: t.shape for name, t in file.items()} for file in (theirs, ours)]
+    assert shapes[0] == shapes[1]
+    assert {entry.tensor.name for entry in empty} <= set(report.named("kept"))
+    pairs = module.parameters(), loaded.parameters()
+    assert all(torch.equal(a, b) for a, b in zip(*pairs, strict=True))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fanin.rules import Rules
 
-__all__ = ["Model", "Part", "Place", "Tensor"]
+__all__ = ["Model", "Part", "Slot", "Tensor"]
 
 UNKNOWN = "parameter"
 """Role of a parameter of which nothing is known: under every scheme it keeps the model's own rule,
@@ -90,7 +90,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Slot:
     """Where transformers' module keeps a stored tensor that is not one of its own there.
 
     The module's tensor has one axis more, the first: experts lie one after another along it.
@@ -113,7 +113,7 @@ class Tensor:
     dtype: str | None = None  # stored in this dtype whatever the checkpoint's; None: as the rest
     buffer: bool = False  # stored, but no parameter
     wide: bool = False  # float32 where the checkpoint is float16
-    place: Place | None = None  # in the module, if it is a piece of a larger tensor there
+    slot: Slot | None = None  # in the module, if it is a piece of a larger tensor there
 
     @classmethod
     def of(cls, name: str, shape: tuple[int, ...], parts: tuple[Part, ...]) -> Tensor:
@@ -145,11 +145,11 @@ class Tensor:
         parts = (replace(part, layer=layer, branches=branches) for part in self.parts)
         return replace(self, parts=tuple(parts))
 
-    def in_place(self) -> list[Part]:
+    def in_slot(self) -> list[Part]:
         """Return the parts as they lie in the module's tensor: with one axis more."""
-        if self.place is None:
+        if self.slot is None:
             return list(self.parts)
-        first, *rest = self.place.start
+        first, *rest = self.slot.start
         return [
             replace(
                 part,
@@ -207,13 +207,13 @@ class Model:
         whole: dict[str, Tensor] = {}
         pieces: dict[str, tuple[tuple[int, ...], list[Part]]] = {}
         for tensor in self.tensors:
-            if tensor.place is None:
+            if tensor.slot is None:
                 name = own.get(tensor.name, tensor.name)
                 whole[name] = replace(tensor, name=name)
             else:
-                name = tensor.place.name
+                name = tensor.slot.name
                 whole[name] = tensor  # the order is that of the first pieces
-                pieces.setdefault(name, (tensor.place.shape, []))[1].extend(tensor.in_place())
+                pieces.setdefault(name, (tensor.slot.shape, []))[1].extend(tensor.in_slot())
         for name, (shape, parts) in pieces.items():
             whole[name] = Tensor.of(name, shape, tuple(parts))
         return replace(

@@ -37,7 +37,7 @@ def initializer_text(pairs: Sequence[tuple[Part, Initializer]]) -> str:
     """
     texts = [(part, str(initializer)) for part, initializer in pairs]
     if len({text for _, text in texts}) <= 1:
-        return texts[0][1] if texts else ""
+        return texts[0][1] if texts else "no elements"
     kinds: dict[str, Counter[str]] = {}
     for part, text in texts:
         kinds.setdefault(_kind(part), Counter())[text] += 1

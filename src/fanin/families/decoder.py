@@ -111,7 +111,7 @@ def projections(c: Config, at: str) -> Iterator[Tensor]:
 
 def gated_mlp(c: Config, at: str, inner: int | None = None) -> Iterator[Tensor]:
     """Yield gate, up and down of a gated MLP, by default of the width `intermediate_size`."""
-    d, inner = c.hidden_size, inner or c.intermediate_size
+    d, inner = c.hidden_size, c.intermediate_size if inner is None else inner
     yield from linear(f"{at}gate_proj", inner, d, "mlp.gate", bias=c.mlp_bias)
     yield from linear(f"{at}up_proj", inner, d, "mlp.in", bias=c.mlp_bias)
     yield from linear(f"{at}down_proj", d, inner, "mlp.out", bias=c.mlp_bias)

@@ -31,7 +31,7 @@ DEEPSEEK_V2 = {
     "v_head_dim": size(128),
     "first_k_dense_replace": natural(0),
     "experts": size(64, "n_routed_experts", "num_experts"),
-    "n_shared_experts": size(2),
+    "n_shared_experts": natural(2),
     "moe_intermediate_size": size(1407),
     "correction_bias": fixed(False),
 }
@@ -45,7 +45,7 @@ DEEPSEEK_V3 = {
     "mlp_bias": fixed(False),
     "first_k_dense_replace": natural(3),
     "experts": size(256, "n_routed_experts", "num_local_experts"),
-    "n_shared_experts": size(1),
+    "n_shared_experts": natural(1),
     "moe_intermediate_size": size(2048),
     "correction_bias": fixed(True),
 }

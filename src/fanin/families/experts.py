@@ -13,7 +13,7 @@ from dataclasses import replace
 from fanin.families.fields import Config
 from fanin.families.layers import linear, part
 from fanin.initializers import Normal
-from fanin.model import Part, Place, Tensor
+from fanin.model import Part, Slot, Tensor
 from fanin.rules import Rules, normal_weights
 
 __all__ = ["auto", "expert_stack", "experts", "router"]
@@ -34,7 +34,7 @@ def experts(
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
     module: str | None = None,
 ) -> Iterator[Tensor]:
-    """Yield the tensors of `count` experts, one after another, each with its place in the module.
+    """Yield the tensors of `count` experts, one after another, each with its slot in the module.
 
     Parameters
     ----------
@@ -51,20 +51,20 @@ def experts(
     module = at if module is None else module
     gate_up, stack = f"{module}gate_up_proj", (count, 2 * inner, width)
     for expert in range(count):
-        places = (
-            (gate, "mlp.gate", (inner, width), Place(gate_up, stack, (expert, 0, 0))),
-            (up, "mlp.in", (inner, width), Place(gate_up, stack, (expert, inner, 0))),
+        matrices = (
+            (gate, "mlp.gate", (inner, width), Slot(gate_up, stack, (expert, 0, 0))),
+            (up, "mlp.in", (inner, width), Slot(gate_up, stack, (expert, inner, 0))),
             (
                 down,
                 "mlp.out",
                 (width, inner),
-                Place(f"{module}down_proj", (count, width, inner), (expert, 0, 0)),
+                Slot(f"{module}down_proj", (count, width, inner), (expert, 0, 0)),
             ),
         )
-        for label, role, shape, place in places:
+        for label, role, shape, slot in matrices:
             name = f"{at}{expert}.{label}"
             for tensor in linear(name, *shape, role, bias=False):
-                yield replace(tensor, place=place)
+                yield replace(tensor, slot=slot)
 
 
 def expert_stack(

@@ -153,7 +153,7 @@ def offset_norm(name: str, size: int) -> Iterator[Tensor]:
 
 def vector(name: str, size: int, role: str, *, fan_in: int | None = None) -> Tensor:
     """Return a vector; a bias says the `fan_in` of the matrix it belongs to."""
-    return Tensor.of(name, (size,), (part(name, role, (size,), None, fan_in=fan_in),))
+    return _whole(name, (size,), role, None, fan_in=fan_in)
 
 
 def repeat(
@@ -179,8 +179,17 @@ def number(at: str) -> int:
     return int(at.rstrip(".").rpartition(".")[2])
 
 
-def _whole(name: str, shape: tuple[int, ...], role: str, layout: str | None) -> Tensor:
-    return Tensor.of(name, shape, (part(name, role, shape, layout),))
+def _whole(
+    name: str,
+    shape: tuple[int, ...],
+    role: str,
+    layout: str | None,
+    *,
+    fan_in: int | None = None,
+) -> Tensor:
+    if 0 in shape:  # nothing to fill, but transformers stores it
+        return Tensor(name, shape, role, layout, ())
+    return Tensor.of(name, shape, (part(name, role, shape, layout, fan_in=fan_in),))
 
 
 def part(

@@ -26,7 +26,7 @@ QWEN2_MOE = {
     "qkv_bias": flag(True),
     "experts": natural(60, "num_experts"),
     "moe_intermediate_size": size(1408),
-    "shared_expert_intermediate_size": size(5632),
+    "shared_expert_intermediate_size": natural(5632),
     "shared_expert": fixed(True),
     "decoder_sparse_step": size(1),
     "mlp_only_layers": indices(),

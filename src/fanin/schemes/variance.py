@@ -49,7 +49,7 @@ def he(model: Model) -> Rules:
 
 
 def _torch_bias(part: Part) -> Initializer:
-    if part.fan_in is None:  # a parameter of its own, not a layer's
+    if not part.fan_in:  # a parameter of its own, or of a layer without inputs
         return Constant(0.0)
     limit = 1.0 / math.sqrt(part.fan_in)
     return Uniform(-limit, limit)

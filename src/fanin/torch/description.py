@@ -89,7 +89,7 @@ def _of_family(family: Model, inventory: Inventory) -> tuple[dict[str, Tensor], 
         elif tuple(held.tensor.shape) != tensor.shape:
             shape = tuple(held.tensor.shape)
             never.append(f"{tensor.name} of shape {tensor.shape}, here {shape}")
-        elif name not in tensors:  # the module may tie what the config does not
+        elif tensor.numel > 0 and name not in tensors:  # it may tie what the config does not
             tensors[name] = replace(tensor, name=name)
     if never:
         raise InitializationError(family.architecture, never=never)
