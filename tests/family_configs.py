@@ -150,8 +150,6 @@ SWITCHES = [
     {"mlp_only_layers": None, "qkv_bias": False},
     {"q_lora_rank": None},
     {"first_k_dense_replace": 0, "n_shared_experts": 3},
-    {"n_shared_experts": 0},
-    {"shared_expert_intermediate_size": 0, "qkv_bias": False},
     {"first_k_dense_replace": 4, "num_nextn_predict_layers": 1},
     {"n_routed_experts": 1, "num_local_experts": 1},
     {"type_vocab_size": 1},
