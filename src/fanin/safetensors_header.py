@@ -123,9 +123,9 @@ def parse_header(text: bytes) -> dict[str, Any]:
 
     Examples
     --------
-    >>> parse_header(b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}')
+    >>> parse_header(b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0]}}')
     Traceback (most recent call last):
-    ValueError: tensor 'w' of dtype F32 and shape [2] needs 8 bytes, but its data_offsets [0, 4] span 4
+    ValueError: tensor 'w' has 1 data_offsets, not 2
     """
     try:
         characters = text.decode()
