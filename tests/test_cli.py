@@ -10,6 +10,7 @@ import pytest
 
 import fanin
 from fanin import cli, families
+from fanin.diagnose import predict_depth, predict_first_loss
 from fanin.plan import make_plan
 from tiny_models import CONFIGS
 
@@ -160,7 +161,8 @@ def test_init_notes_what_it_leaves_out(run, tmp_path):
 def test_plan_prints_the_table(run, config):
     code, out, err = run("plan", config, "--seed", 5, "--scheme", "gpt2")
     assert (code, err) == (0, "")
-    assert out == make_plan(families.load(config), scheme="gpt2", seed=5).table() + "\n"
+    plan = make_plan(families.load(config), scheme="gpt2", seed=5)
+    assert out == f"{plan.table()}\n{predict_depth(plan)}\n{predict_first_loss(plan)}\n"
 
 
 def test_plan_json(run):

@@ -108,6 +108,18 @@ def test_a_part_without_a_rule_is_an_error():
     assert plan.entries[0].initializer == "zeros"
 
 
+def test_parts_without_a_rule_are_all_in_the_error():
+    names = [f"layers.{layer}.{name}" for layer in range(3) for name in ("x", "y.gate")]
+    tensors = [Tensor.of(n, (4, 6), (piece(name=n, role=n[9:]),)) for n in names]
+    with pytest.raises(ValueError, match="has no rule") as error:
+        make_plan(with_tensors(*tensors), scheme="gpt2")
+    assert str(error.value) == (
+        "layers.*.x (3 of them): scheme 'gpt2' has no rule for 'x';"
+        " layers.*.y.gate (3 of them): scheme 'gpt2' has no rule for 'y.gate';"
+        " set one, as in --set 'PATTERN=INITIALIZER'"
+    )
+
+
 # --- overrides
 
 
@@ -172,6 +184,20 @@ def test_an_override_of_a_tied_name(pattern):
 def test_an_override_of_both_tied_names():
     plan = plan_of(GPT2, ("*.wte.weight", "zeros"), ("*.weight", "ones"))
     assert entry(plan, "transformer.wte.weight").initializer == "ones"
+
+
+def test_tied_names_cannot_have_different_initializers():
+    everything, words = ("*.weight", "ones"), ("*.wte.weight", "zeros")
+    with pytest.raises(ValueError, match="is tied to") as error:
+        plan_of(GPT2, everything, words)
+    assert str(error.value) == (
+        "lm_head.weight is tied to transformer.wte.weight, but the override '*.weight' sets it to"
+        " ones and '*.wte.weight' sets transformer.wte.weight to zeros: use one initializer for"
+        " both, or set tie_word_embeddings to false in the config"
+    )
+    plan_of(GPT2, everything, ("*.wte.weight", "ones"))
+    untied = plan_of(GPT2 | {"tie_word_embeddings": False}, everything, words)
+    assert entry(untied, "lm_head.weight").initializer == "ones"
 
 
 @pytest.mark.parametrize(
@@ -289,7 +315,8 @@ def test_a_tensor_may_force_its_dtype():
 def test_json():
     plan = plan_of(BERT, dtype="bfloat16")
     content = json.loads(json.dumps(plan.to_json()))
-    assert set(content) == {"num_parameters", "num_bytes", "tensors"}
+    assert set(content) == {"num_parameters", "num_bytes", "tensors", "warnings"}
+    assert content["warnings"] == []
     assert content["num_parameters"] == sum(
         math.prod(tensor["shape"]) for tensor in content["tensors"]
     )

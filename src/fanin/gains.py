@@ -120,10 +120,11 @@ def _named_gain(name: str, param: float | None) -> float:
     return GAINS[name]
 
 
-def _quadrature(function: Callable[[Any], Any]) -> float:
-    """`1 / sqrt(E[f(z)**2])` by Gauss-Legendre quadrature on pieces of [-14, 14].
+def standard_normal_nodes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points and weights of an integral over the standard normal distribution.
 
-    Pieces of length 1/2, because one Gauss-Hermite rule converges slowly where f has a kink.
+    Gauss-Legendre on pieces of [-14, 14] of length 1/2, because one Gauss-Hermite rule converges
+    slowly where a function has a kink.
     """
     import numpy as np
 
@@ -131,6 +132,14 @@ def _quadrature(function: Callable[[Any], Any]) -> float:
     pieces = np.arange(-14.0, 14.0, 0.5)[:, None]
     z = (pieces + 0.25 * (points + 1.0)).ravel()
     density = np.tile(0.25 * weights, len(pieces)) * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return z, density
+
+
+def _quadrature(function: Callable[[Any], Any]) -> float:
+    """`1 / sqrt(E[f(z)**2])`."""
+    import numpy as np
+
+    z, density = standard_normal_nodes()
     values = _evaluate(function, z)
     with np.errstate(all="ignore"):
         power = float(np.sum(density * values * values))

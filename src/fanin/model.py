@@ -9,6 +9,7 @@ layout (which give its fans), and the place in the tensor where the region lies.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fanin.rules import Rules
 
-__all__ = ["Model", "Part", "Slot", "Tensor"]
+__all__ = ["Model", "Part", "Slot", "Tensor", "numberless"]
 
 UNKNOWN = "parameter"
 """Role of a parameter of which nothing is known: under every scheme it keeps the model's own rule,
@@ -222,6 +223,17 @@ class Model:
             tied={own.get(alias, alias): own.get(name, name) for alias, name in self.tied.items()},
             module_names={},
         )
+
+
+def numberless(name: str) -> str:
+    """Return a name with the numbers of blocks and experts as `*`.
+
+    Examples
+    --------
+    >>> numberless("model.layers.3.mlp.experts.down_proj#17")
+    'model.layers.*.mlp.experts.down_proj#*'
+    """
+    return re.sub(r"(?<=[.#/])\d+(?=[./]|$)", "*", name)
 
 
 def _joined(roles: list[str]) -> str:

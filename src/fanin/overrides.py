@@ -9,14 +9,13 @@ rule for a tied name, which no file stores.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from fanin.initializers import Initializer, parse
-from fanin.model import PADDING, Model, Part, Tensor
+from fanin.model import PADDING, Model, Part, Tensor, numberless
 
 __all__ = [
     "LocatedPattern",
@@ -74,7 +73,9 @@ def read_overrides(overrides: Overrides, model: Model) -> tuple[Override, ...]:
     )
     for pattern, _ in read:
         check_pattern(pattern, list(names), model)
-    return tuple((str(pattern), initializer) for pattern, initializer in read)
+    rules = tuple((str(pattern), initializer) for pattern, initializer in read)
+    _check_ties(rules, model)
+    return rules
 
 
 def replacing(first: Overrides, then: Overrides) -> list[tuple[str, str | Initializer]]:
@@ -144,6 +145,22 @@ def check_pattern(
         raise ValueError(f"{_origin(pattern)}{rule} {pattern!r} matches no {targets}; near: {near}")
 
 
+def _check_ties(overrides: tuple[Override, ...], model: Model) -> None:
+    """Raise ValueError if a tied name and the stored one would have different initializers."""
+
+    def last(name: str) -> Override | None:
+        return next((rule for rule in reversed(overrides) if fnmatchcase(name, rule[0])), None)
+
+    for alias, stored in model.tied.items():
+        one, other = last(alias), last(stored)
+        if one is not None and other is not None and one[1] != other[1]:
+            raise ValueError(
+                f"{alias} is tied to {stored}, but the override {one[0]!r} sets it to {one[1]} and"
+                f" {other[0]!r} sets {stored} to {other[1]}: use one initializer for both, or set"
+                " tie_word_embeddings to false in the config"
+            )
+
+
 def _nearest(pattern: str, names: list[str], limit: int = 3) -> list[str]:
     """Names most like a pattern, with block numbers as `*`, compared over as many dotted words."""
     words = pattern.count(".") + 1
@@ -152,5 +169,4 @@ def _nearest(pattern: str, names: list[str], limit: int = 3) -> list[str]:
         ending = ".".join(name.split(".")[-words:])
         return max(SequenceMatcher(None, pattern, text).ratio() for text in (name, ending))
 
-    numberless = dict.fromkeys(re.sub(r"\.\d+(?=\.)", ".*", name) for name in names)
-    return sorted(numberless, key=likeness, reverse=True)[:limit]
+    return sorted(dict.fromkeys(map(numberless, names)), key=likeness, reverse=True)[:limit]

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fanin import _core, schemes
+from fanin import _core, diagnose, schemes
+from fanin.comparison import ADVICE, rms_ratios
+from fanin.diagnose import Finding
 from fanin.initializers import Initializer
 from fanin.initializers.elementwise import Elementwise
 from fanin.joined_parts import fill_parts
@@ -20,7 +22,7 @@ from fanin.model import PADDING, Model, Part, Tensor
 from fanin.output import dtype_name, itemsize, view
 from fanin.overrides import Override, Overrides, overriding, read_overrides
 from fanin.part_texts import initializer_text
-from fanin.plan_checks import check_cover, check_draws
+from fanin.plan_checks import check_cover, check_draws, without_rule
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
 from fanin.tensor_dtypes import DtypeRule, Dtypes, dtype_of, read_dtypes
@@ -169,8 +171,40 @@ class Plan:
             notes.append(f"Adam's learning rate times {'; '.join(told)}")
         return notes
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON values; with notes and learning rates if the scheme has some."""
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the checks of `fanin.diagnose` find: warnings first, then notes."""
+        return diagnose.findings(self)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What is probably wrong with what was chosen.
+
+        Examples
+        --------
+        >>> from fanin import families
+        >>> from fanin.plan import make_plan
+        >>> model = families.build({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4})
+        >>> plan = make_plan(model, overrides=[("*.mlp.c_proj.weight", "ones")])
+        >>> warning, = plan.warnings
+        >>> warning.kind, warning.tensors, warning.count, warning.value
+        ('symmetry', ('transformer.h.*.mlp.c_proj.weight',), 2, 1.0)
+        >>> make_plan(model).warnings
+        ()
+        """
+        return tuple(each for each in self.findings if each.level == "warning")
+
+    @property
+    def _published(self) -> tuple[Finding, ...]:
+        """Findings about what the architecture's own code does."""
+        return tuple(each for each in self.findings if each.level == "note")
+
+    def to_json(self, against: Plan | None = None) -> dict[str, Any]:
+        """Return the plan as JSON values; with notes and learning rates if there are some.
+
+        With another plan of the model, each tensor has its RMS over what it is there; None if it is
+        0 there only.
+        """
         content: dict[str, Any] = {
             "num_parameters": self.num_parameters,
             "num_bytes": self.num_bytes,
@@ -179,13 +213,25 @@ class Plan:
         if self.learning_rates:
             for tensor in content["tensors"]:
                 tensor["learning_rate"] = self.learning_rates.get(tensor["name"], 1.0)
-        if self.notes:
-            content["notes"] = self.notes
+        if notes := [*self.notes, *map(str, self._published)]:
+            content["notes"] = notes
+        if against is not None:
+            ratios = rms_ratios(self, against)
+            content["against"] = against.scheme
+            for tensor in content["tensors"]:
+                ratio = ratios[tensor["name"]]
+                tensor["rms_ratio"] = ratio if math.isfinite(ratio) else None
+        content["warnings"] = [warning.to_json() for warning in self.warnings]
         return content
 
-    def table(self) -> str:
-        """Return the plan as text: a row a tensor, then padding rows and ties, then the totals."""
-        rows = [("tensor", "shape", "dtype", "role", "initializer", "std")]
+    def table(self, against: Plan | None = None) -> str:
+        """Return the plan as text: a row a tensor, then padding rows and ties, then the totals.
+
+        With another plan of the model, a column has each tensor's RMS over what it is there.
+        """
+        ratios = {} if against is None else rms_ratios(self, against)
+        extra = [] if against is None else [f"/ {against.scheme}"]
+        rows = [("tensor", "shape", "dtype", "role", "initializer", "std", *extra)]
         rows += [
             (
                 entry.tensor.name,
@@ -194,6 +240,7 @@ class Plan:
                 entry.tensor.role,
                 entry.initializer,
                 f"{entry.std:.6g}",
+                *([f"{ratios[entry.tensor.name]:.4g}"] if ratios else []),
             )
             for entry in self.entries
         ]
@@ -207,12 +254,14 @@ class Plan:
             if part.role == PADDING
         ]
         lines += [f"{alias} is tied to {stored}" for alias, stored in self.model.tied.items()]
-        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"note: {note}" for note in (*self.notes, *self._published)]
         lines.append(
             f"{self.model.architecture}, scheme {self.scheme}, seed {self.seed}:"
             f" {self.num_parameters:,} parameters in {len(self.entries)} tensors,"
             f" {self.num_bytes:,} bytes"
         )
+        if against is not None:
+            lines.append(f"/ {against.scheme}: RMS over that of scheme {against.scheme}; {ADVICE}")
         return "\n".join(lines)
 
 
@@ -265,16 +314,16 @@ def make_plan(
     rules = schemes.rules(scheme, model)
     read = read_overrides(overrides, model)
     dtype_rules = read_dtypes(dtypes, model)
-    entries = []
+    entries, missing = [], []
     for tensor in model.tensors:
         check_cover(tensor)
-        initializers = []
-        for part in tensor.parts:
-            initializer = overriding(read, tensor, part) or initializer_of(rules, part)
-            if initializer is None:
-                raise ValueError(f"{part.name}: scheme {scheme!r} has no rule for {part.role!r}")
-            initializers.append(initializer)
-        entries.append(Entry(tensor, dtype_of(tensor, dtype_rules, dtype), tuple(initializers)))
+        found = [overriding(read, tensor, p) or initializer_of(rules, p) for p in tensor.parts]
+        pairs = zip(tensor.parts, found, strict=True)
+        missing += [part for part, initializer in pairs if initializer is None]
+        initializers = tuple(initializer for initializer in found if initializer is not None)
+        entries.append(Entry(tensor, dtype_of(tensor, dtype_rules, dtype), initializers))
+    if missing:
+        raise ValueError(without_rule(missing, scheme))
     check_draws(entries, seed)
     return Plan(model, scheme, seed, dtype, read, tuple(entries), dtype_rules)
 

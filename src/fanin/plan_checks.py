@@ -14,14 +14,14 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from fanin.model import Part, Tensor
+from fanin.model import Part, Tensor, numberless
 from fanin.streams import PERIOD, position
 
 if TYPE_CHECKING:
     from fanin.initializers import Initializer
     from fanin.plan import Entry
 
-__all__ = ["check_cover", "check_draws"]
+__all__ = ["check_cover", "check_draws", "without_rule"]
 
 MAX_BYTES = 2**63 - 1
 
@@ -49,6 +49,20 @@ def check_cover(tensor: Tensor) -> None:
     )
     if problem := _cover_problem(tensor.shape, places):
         raise ValueError(f"{tensor.name}: {problem}")
+
+
+def without_rule(parts: Sequence[Part], scheme: str) -> str:
+    """Return the error that names all parts for which a scheme has no rule, by role."""
+    named: dict[tuple[str, str], int] = {}
+    for part in parts:
+        key = (part.role, part.name if len(parts) == 1 else numberless(part.name))
+        named[key] = named.get(key, 0) + 1
+    told = [
+        f"{name}{f' ({count} of them)' if count > 1 else ''}: scheme {scheme!r} has no rule for"
+        f" {role!r}"
+        for (role, name), count in named.items()
+    ]
+    return "; ".join(told) + "; set one, as in --set 'PATTERN=INITIALIZER'"
 
 
 def check_draws(entries: Sequence[Entry], seed: int) -> None:

@@ -73,6 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     plan = recipe_options.plan(arguments)
+    if rank.rank == 0:
+        recipe_options.print_warnings(plan)
     with ProgressBar(shown=rank.rank == 0) as bar:
         report = checkpoint.write(
             plan,

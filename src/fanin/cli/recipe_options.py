@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,14 +61,21 @@ def plan(arguments: argparse.Namespace) -> Plan:
     from fanin.rules_file import RulesFile, read_rules_file
 
     file = RulesFile() if arguments.rules is None else read_rules_file(arguments.rules)
-    return make_plan(
-        families.load(arguments.config),
-        scheme=_first(arguments.scheme, file.scheme, "auto"),
-        seed=_first(arguments.seed, file.seed, 0),
-        dtype=_first(arguments.dtype, file.dtype),
-        overrides=replacing(file.overrides, arguments.overrides),
-        dtypes=[*file.dtypes, *arguments.dtypes],
-    )
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # the plan has its own
+        return make_plan(
+            families.load(arguments.config),
+            scheme=_first(arguments.scheme, file.scheme, "auto"),
+            seed=_first(arguments.seed, file.seed, 0),
+            dtype=_first(arguments.dtype, file.dtype),
+            overrides=replacing(file.overrides, arguments.overrides),
+            dtypes=[*file.dtypes, *arguments.dtypes],
+        )
+
+
+def print_warnings(plan: Plan) -> None:
+    """Say on stderr what is probably wrong with the recipe."""
+    for warning in plan.warnings:
+        print(f"fanin: warning: {warning}", file=sys.stderr)
 
 
 def override(text: str) -> tuple[str, str]:

@@ -145,6 +145,13 @@ class TruncatedNormal(Distribution):
         with _core.IeeeEnvironment():
             return self.std / _truncated_std(self.low, self.high)
 
+    def sigma_bounds(self) -> tuple[float, float]:
+        """Bounds in standard deviations of the parent, which must not be 0, from the mean."""
+        if self.bounds == "sigma":
+            return self.low, self.high
+        std = self.parent_std()
+        return (self.low - self.mean) / std, (self.high - self.mean) / std
+
     @staticmethod
     def cuts_nothing(mean: float, std: float, low: float, high: float) -> bool:
         """True for bounds, as values, that are more than 8 standard deviations from the mean."""
@@ -158,7 +165,7 @@ class TruncatedNormal(Distribution):
         std = self.parent_std()
         if self.keep_std or std == 0.0:
             return self.std
-        return std * _truncated_std(*self._sigma_bounds(std))
+        return std * _truncated_std(*self.sigma_bounds())
 
     def _sampler(self, dtype: str) -> _core.Sampler:
         std = self.parent_std()
@@ -168,13 +175,8 @@ class TruncatedNormal(Distribution):
         if self.bounds == "sigma":
             low, high = self.mean + low * std, self.mean + high * std
         return _core.Sampler.truncated_normal(
-            self.mean, std, *self._sigma_bounds(std), low, high, dtype
+            self.mean, std, *self.sigma_bounds(), low, high, dtype
         )
-
-    def _sigma_bounds(self, std: float) -> tuple[float, float]:
-        if self.bounds == "sigma":
-            return self.low, self.high
-        return (self.low - self.mean) / std, (self.high - self.mean) / std
 
     def _check_absolute(self) -> None:
         interval = f"[{self.low!r}, {self.high!r}]"

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from fanin import schemes
+from fanin import diagnose, schemes
 from fanin.initializers import Initializer
 from fanin.output import dtype_name
 from fanin.overrides import (
@@ -137,13 +137,15 @@ def initialize_(
         rest = {name: held for name, held in buffers.items() if name not in entries}
         recomputed = _recompute(rest, description.buffers)
     rows = _rows(inventory, entries, description, kept, recomputed)
+    found = diagnose.findings(plan, read_overrides(chosen, plan.model))
     return Report(
-        plan.model.architecture,
-        plan.scheme,
-        seed,
-        tuple(rows),
-        tuple(plan.notes),
-        plan.learning_rates,
+        module=plan.model.architecture,
+        scheme=plan.scheme,
+        seed=seed,
+        rows=tuple(rows),
+        notes=tuple(plan.notes),
+        learning_rates=plan.learning_rates,
+        warnings=tuple(each for each in found if each.level == "warning"),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fanin.diagnose import Finding
+
 __all__ = ["InitializationError", "Report", "Row"]
 
 
@@ -68,7 +70,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """Every parameter and buffer of a module, in its order; prints as a table."""
+    """Every parameter and buffer of a module, in its order; prints as a table.
+
+    `warnings` are those of a plan (`Plan.warnings`): what is probably wrong with what was chosen.
+    """
 
     module: str  # its class
     scheme: str
@@ -76,13 +81,14 @@ class Report:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()  # what the scheme asks for beside the weights
     learning_rates: Mapping[str, float] = field(default_factory=dict)  # mup's factors, by name
+    warnings: tuple[Finding, ...] = ()
 
     def named(self, action: str) -> list[str]:
         """Return the names of the rows with an action."""
         return [row.name for row in self.rows if row.action == action]
 
     def __str__(self) -> str:
-        """Return the rows as text, then how many there are of each action."""
+        """Return the rows as text, then warnings, then how many there are of each action."""
         cells = [("name", "kind", "shape", "dtype", "action", "")]
         cells += [
             (row.name, row.kind, " x ".join(map(str, row.shape)), row.dtype, row.action, row.detail)
@@ -92,6 +98,7 @@ class Report:
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
         lines.insert(1, "  ".join("-" * width for width in widths))
         actions = dict.fromkeys(row.action for row in self.rows)
+        lines += [f"warning: {warning}" for warning in self.warnings]
         lines += [f"note: {note}" for note in self.notes]
         counts = ", ".join(f"{len(self.named(action))} {action}" for action in actions)
         lines.append(f"{self.module}, scheme {self.scheme}, seed {self.seed}: {counts or 'empty'}")
