@@ -306,6 +306,19 @@ def test_the_cover_of_a_stack_does_not_take_all_pairs(monkeypatch):
 # --- fields
 
 
+@pytest.mark.parametrize(
+    ("raw", "billions"),
+    [  # of the model cards, where these are the defaults of the model type
+        ({"model_type": "gpt_oss"}, 116.83),
+        ({"model_type": "gpt_oss", "num_local_experts": 32, "num_hidden_layers": 24}, 20.91),
+        ({"model_type": "qwen2_moe"}, 14.32),
+        ({"model_type": "olmoe", "intermediate_size": 1024}, 6.92),
+    ],
+)
+def test_published_sizes_that_follow_from_defaults(raw, billions):
+    assert round(families.build(raw).num_parameters / 1e9, 2) == billions
+
+
 @pytest.mark.parametrize("model_type", ["qwen2_moe", "qwen3_moe"])
 def test_without_experts_every_layer_is_dense(model_type):
     raw = raw_of(model_type, num_experts=0)

@@ -29,7 +29,16 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.distributed.tensor.placement_types import _StridedShard
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GptOssConfig,
+    GptOssForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from fanin.torch import initialize_
 from fanin.torch.sharding import boxes_of
@@ -58,6 +67,31 @@ def gpt2(device="meta"):
         return GPT2LMHeadModel(config)
 
 
+def deepseek(device="meta"):
+    """Experts, keys and values by the head, a buffer that is stored."""
+    fields = {
+        "kv_lora_rank": 6,
+        "q_lora_rank": 10,
+        "qk_nope_head_dim": 5,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 7,
+        "first_k_dense_replace": 1,
+        "n_routed_experts": 5,
+        "moe_intermediate_size": 24,
+    }
+    with torch.device(device):
+        return DeepseekV3ForCausalLM(DeepseekV3Config(**TINY, **fields))
+
+
+def gpt_oss(device="meta"):
+    """Experts whose gate and up alternate by columns."""
+    with torch.device(device):
+        return GptOssForCausalLM(GptOssConfig(**TINY, num_local_experts=3, head_dim=6))
+
+
+WITH_EXPERTS = {"deepseek": deepseek, "gpt_oss": gpt_oss}
+
+
 def poisoned(model):
     """The model in memory of NaN, as a first touch might find it."""
     model.to_empty(device="cpu")
@@ -83,10 +117,10 @@ def digest(state):
     return result.hexdigest()
 
 
-def one_process(make):
+def one_process(make, scheme="auto"):
     model = poisoned(make())
     model.tie_weights()
-    initialize_(model, seed=3)
+    initialize_(model, scheme, seed=3)
     return digest(whole(model))
 
 
@@ -100,6 +134,8 @@ def rank_checks(rank, world, folder, expected):
         check_placements(world)
         check_fully_sharded(mesh, expected, folder)
         check_tensor_parallel(mesh, expected)
+        if world in (2, 8):
+            check_experts(mesh, expected)
         if world in (4, 8):
             check_two_dimensions(world, expected)
         check_partial(mesh)
@@ -163,6 +199,20 @@ def check_tensor_parallel(mesh, expected):
     assert digest(whole(model)) == expected["llama"]
 
 
+def check_experts(mesh, expected):
+    """Experts on different processes (some have none), and parts of every expert."""
+    for name, make in WITH_EXPERTS.items():
+        for axis in (0, 1):
+
+            def placement(parameter, axis=axis):
+                return Shard(axis if parameter.ndim == 3 else 0)
+
+            model = make()
+            fully_shard(model, mesh=mesh, shard_placement_fn=placement)
+            initialize_(poisoned(model), "orthogonal", seed=3)
+            assert digest(whole(model)) == expected[name], (name, axis)
+
+
 def check_two_dimensions(world, expected):
     """FSDP2 over tensor parallelism: strided shards."""
     mesh = init_device_mesh("cpu", (world // 2, 2), mesh_dim_names=("dp", "tp"))
@@ -220,7 +270,8 @@ PLAN = {
 
 @pytest.fixture(scope="module")
 def expected():
-    return {"llama": one_process(llama), "gpt2": one_process(gpt2)}
+    experts = {name: one_process(make, "orthogonal") for name, make in WITH_EXPERTS.items()}
+    return {"llama": one_process(llama), "gpt2": one_process(gpt2), **experts}
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -231,7 +282,9 @@ def test_any_number_of_processes_has_the_bits_of_one(world, expected, tmp_path):
             "torch.distributed.checkpoint",
             "torch.distributed.fsdp",
             "torch.distributed.tensor.parallel",
+            "transformers.models.deepseek_v3.modeling_deepseek_v3",
             "transformers.models.gpt2.modeling_gpt2",
+            "transformers.models.gpt_oss.modeling_gpt_oss",
             "transformers.models.llama.modeling_llama",
         ]
     )
