@@ -1,5 +1,8 @@
 """Configs that the families are tested with: tiny ones, changes to them, and published counts."""
 
+from collections.abc import Iterator
+from copy import deepcopy
+
 from fanin.families import FAMILIES
 
 LLAMA_LIKE = {
@@ -51,7 +54,50 @@ DEEPSEEK = {
     "n_shared_experts": 2,
     "moe_intermediate_size": 24,
 }
+VIT = {
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 64,
+    "patch_size": 8,
+    "num_channels": 2,
+}
+VISION = {**VIT, "intermediate_size": 64}
+TEXT = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 20,
+}
+MAMBA = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "state_size": 6,
+    "expand": 2,
+    "conv_kernel": 6,
+}
 TINY = {
+    "vit": {**VISION, "encoder_stride": 4, "num_labels": 6},
+    "deit": {**VISION, "encoder_stride": 4, "num_labels": 6},
+    "dinov2": {**VIT, "mlp_ratio": 2, "num_labels": 6},
+    "clip": {
+        "text_config": {**TEXT, "hidden_size": 64},
+        "vision_config": VISION,
+        "projection_dim": 10,
+    },
+    "clip_text_model": {**TEXT, "projection_dim": 10},
+    "clip_vision_model": {**VISION, "projection_dim": 10},
+    "siglip": {
+        "text_config": {**TEXT, "hidden_size": 48, "projection_size": 12},
+        "vision_config": VISION,
+    },
+    "siglip_text_model": {**TEXT, "projection_size": 12},
+    "siglip_vision_model": VISION,
+    "mamba": {**MAMBA, "time_step_rank": 4},
+    "mamba2": {**MAMBA, "num_heads": 4, "head_dim": 16, "n_groups": 2},
     "gpt2": GPT2,
     "bert": BERT,
     "distilbert": {
@@ -173,11 +219,63 @@ SWITCHES = [
 KEEPS_A_HEAD = ("t5", "mt5", "umt5")
 """Where transformers builds a tied head whatever the config says, but keeps one that it loads."""
 
+LABELS = [
+    {"num_labels": 1},
+    {"num_labels": 0},
+    {"id2label": {"0": "cat", "7": "dog", "2": "cat"}},
+    {"id2label": {}},
+    {"id2label": None, "num_labels": 5},
+    {"id2label": {"0": "cat"}, "num_labels": 3},
+]
+SQUARES = [{"image_size": 37, "num_channels": 1}, {"num_attention_heads": 5}]
+IMAGES = [
+    *SQUARES,
+    {"image_size": [64, 24], "patch_size": [16, 8]},
+    {"image_size": 40, "patch_size": [5, 20], "qkv_bias": False},
+]
+TOWERS = [
+    {"text_config": None, "vision_config": {"hidden_size": 36}},
+    {"text_config": {"hidden_size": 24}, "text_config_dict": {"num_attention_heads": 4}},
+    {"text_config_dict": None, "vision_config_dict": {"image_size": 32}},
+    {"vision_config": {"num_attention_heads": 5}},
+    {"text_config": {"num_hidden_layers": 1, "tie_word_embeddings": True}, "projection_dim": 7},
+]
+OWN_SWITCHES = {
+    "vit": [*IMAGES, *LABELS, {"pooler_output_size": 9}],
+    "deit": [*IMAGES, *LABELS[:2], {"pooler_output_size": None}],
+    "dinov2": [
+        *IMAGES,
+        *LABELS[:2],
+        {"use_swiglu_ffn": True, "qkv_bias": False, "mlp_ratio": 5},
+        {"use_mask_token": False, "layerscale_value": 0.1},
+    ],
+    "clip": [*TOWERS, *LABELS[:4]],
+    "clip_vision_model": SQUARES,
+    "clip_text_model": [{"num_attention_heads": 5}],
+    "siglip": [*TOWERS, LABELS[0], {"vision_config": {"vision_use_head": False}}],
+    "siglip_vision_model": [*SQUARES, {"vision_use_head": False}],
+    "siglip_text_model": [{"projection_size": None}],
+    "mamba": [
+        {"use_bias": True, "use_conv_bias": False},
+        {"intermediate_size": 50, "d_inner": 40, "d_model": 3, "n_layer": 1},
+        {"time_step_rank": "auto", "hidden_size": 40},
+        {"expand": 3, "rescale_prenorm_residual": True, "time_step_init_scheme": "constant"},
+    ],
+    "mamba2": [
+        {"use_bias": True, "use_conv_bias": False},
+        {"hidden_size": 64, "num_heads": 8, "intermediate_size": 50},
+        {"expand": 3, "head_dim": 24, "n_groups": 1},
+        {"expand": 3},
+    ],
+}
+"""Changes to the fields of one model type."""
+
 EVERY_MODEL = {"dtype", "torch_dtype", "quantization_config"}
 
 COUNTS = {
     "bert-base-uncased": 109_514_298,
     "bloom-560m": 559_214_592,
+    "clip-vit-base-patch32": 151_277_313,
     "deepseek-v3": 671_026_404_352,
     "falcon-7b": 6_921_720_704,
     "gemma-2-2b": 2_614_341_888,
@@ -188,6 +286,7 @@ COUNTS = {
     "llama-2-7b": 6_738_415_616,
     "llama-3.1-70b": 70_553_706_496,
     "llama-3.1-8b": 8_030_261_248,
+    "mamba-130m": 129_135_360,
     "mistral-7b-v0.1": 7_241_732_096,
     "mixtral-8x7b-v0.1": 46_702_792_704,
     "opt-125m": 125_239_296,
@@ -203,6 +302,7 @@ COUNTS = {
     "t5-base": 222_903_552,
     "t5-small": 60_506_624,
     "tinyllama-1.1b": 1_100_048_384,
+    "vit-base-patch16-224": 86_567_656,
 }
 
 
@@ -210,4 +310,25 @@ def switches(model_type: str) -> list[dict[str, object]]:
     """Return the changes that concern a model type: a field of its own, or one for every model."""
     fields = FAMILIES[model_type].fields
     own = {name for key, field in fields.items() for name in (key, *field.names)} | EVERY_MODEL
-    return [switch for switch in SWITCHES if own & switch.keys()]
+    general = [switch for switch in SWITCHES if own & switch.keys()]
+    return general + OWN_SWITCHES.get(model_type, [])
+
+
+def sizes_changed(model_type: str, change: str) -> Iterator[dict[str, object]]:
+    """Yield the tiny config with one field halved, doubled or unset, each in turn."""
+
+    def places(fields: dict[str, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        for name, value in fields.items():
+            yield from places(value, (*path, name)) if isinstance(value, dict) else [(*path, name)]
+
+    for *parents, name in places(TINY[model_type]):
+        changed = part = deepcopy(TINY[model_type])
+        for parent in parents:
+            part = part[parent]
+        if model_type in ("phi3", "whisper") and (name, change) == ("pad_token_id", "unset"):
+            continue  # 32000 and 50256, beyond this vocabulary
+        if change == "unset":
+            del part[name]
+        else:
+            part[name] = part[name] // 2 if change == "half" else part[name] * 2
+        yield changed

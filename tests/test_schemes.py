@@ -1,6 +1,7 @@
 """Schemes: `auto` measured against transformers itself, the others against their numbers."""
 
 import math
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -9,7 +10,14 @@ import transformers
 
 from fanin import families, schemes
 from fanin.gains import gain
-from fanin.initializers import Constant, Normal, Orthogonal, Sinusoids
+from fanin.initializers import (
+    Constant,
+    MambaALog,
+    MambaDtBias,
+    Normal,
+    Orthogonal,
+    Sinusoids,
+)
 from fanin.model import Part
 from fanin.plan import make_plan
 from fanin.rules import initializer_of, weights
@@ -56,7 +64,61 @@ WHISPER = {
     "decoder_ffn_dim": 2 * INNER,
     "pad_token_id": 7,
 }
+VISION = {
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 32,
+    "patch_size": 4,
+}
+VIT = {"model_type": "vit", "num_labels": 30, **VISION}
+TOWERS = {
+    "text_config": {**VISION, "vocab_size": VOCAB, "num_hidden_layers": 3, "hidden_size": 64},
+    "vision_config": VISION,
+}
+CLIP_FACTORS = {
+    "text_config": {**TOWERS["text_config"], "initializer_factor": 0.5},
+    "vision_config": {**VISION, "initializer_range": 0.3, "initializer_factor": 0.25},
+}
+MAMBA = {"vocab_size": VOCAB, "hidden_size": WIDTH, "num_hidden_layers": 3, "state_size": 5}
+MAMBA2 = MAMBA | {"model_type": "mamba2", "num_heads": 64, "head_dim": 3, "n_groups": 2}
 CONFIGS = {
+    "vit": VIT,
+    "vit masked": VIT | {"architectures": ["ViTForMaskedImageModeling"], "initializer_range": 0.9},
+    "vit bare": VIT | {"architectures": ["ViTModel"], "qkv_bias": False},
+    "deit": VIT | {"model_type": "deit", "initializer_range": 0.3},
+    "dinov2": VIT | {"model_type": "dinov2", "initializer_range": 1.5, "layerscale_value": 0.25},
+    "dinov2 gated": VIT | {"model_type": "dinov2", "use_swiglu_ffn": True},
+    "clip": TOWERS | {"model_type": "clip", "logit_scale_init_value": -3.5},
+    "clip factors": CLIP_FACTORS | {"model_type": "clip", "initializer_factor": 2.0},
+    "clip classes": CLIP_FACTORS
+    | {"model_type": "clip", "architectures": ["CLIPForImageClassification"]},
+    "clip vision": CLIP_FACTORS["vision_config"]
+    | {"model_type": "clip_vision_model", "architectures": ["CLIPVisionModelWithProjection"]},
+    "siglip": TOWERS | {"model_type": "siglip"},
+    "siglip classes": TOWERS
+    | {
+        "model_type": "siglip",
+        "architectures": ["SiglipForImageClassification"],
+        "initializer_factor": 3.0,
+        "num_labels": 40,
+    },
+    "mamba": MAMBA | {"model_type": "mamba", "use_bias": True},
+    "mamba rescaled": MAMBA
+    | {
+        "model_type": "mamba",
+        "initializer_range": 0.0,
+        "rescale_prenorm_residual": True,
+        "tie_word_embeddings": False,
+        "time_step_init_scheme": "constant",
+        "time_step_scale": 0.5,
+        "time_step_max": 3.0,
+        "time_step_floor": 0.01,
+    },
+    "mamba of another scheme": MAMBA | {"model_type": "mamba", "time_step_init_scheme": "other"},
+    "mamba2": MAMBA2 | {"tie_word_embeddings": True},
+    "mamba2 rescaled": MAMBA2 | {"rescale_prenorm_residual": True, "use_conv_bias": False},
     "gpt2": GPT2,
     "gpt2 wide": GPT2 | {"initializer_range": 0.3, "tie_word_embeddings": False},
     "gpt2 range 0": GPT2 | {"initializer_range": 0.0, "tie_word_embeddings": False},
@@ -99,7 +161,7 @@ CONFIGS = {
 def test_auto_is_what_transformers_does(name):
     model = families.build(CONFIGS[name])
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(**model.raw)
+    config = transformers.AutoConfig.for_model(**deepcopy(model.raw))
     state = getattr(transformers, model.architecture)(config).state_dict()
     for entry in make_plan(model.in_module()).entries:
         stored = state[entry.tensor.name].double()
@@ -113,15 +175,20 @@ def test_auto_is_what_transformers_does(name):
                 )
             ]
             if isinstance(initializer, Constant):
-                assert torch.all(region == initializer.value), part.name
+                assert torch.all(region == float(np.float32(initializer.value))), part.name
                 continue
             if isinstance(initializer, Sinusoids):  # which transformers may compute in float32
                 values = initializer.fill(torch.empty(part.shape), seed=0).double()
                 torch.testing.assert_close(region, values, rtol=0, atol=1.5e-4)
                 continue
-            std = initializer.standard_deviation(part.shape, part.layout)
+            if isinstance(initializer, MambaALog):  # which transformers computes in float32
+                values = initializer.fill(torch.empty(part.shape), seed=0).double()
+                torch.testing.assert_close(region, values, rtol=2e-7, atol=0)
+                continue
+            std = initializer.standard_deviation(part.shape, part.layout, part.groups)
+            mean = initializer.mean() if isinstance(initializer, MambaDtBias) else 0.0
             # 6 standard errors of the mean and of the standard deviation of a normal sample.
-            assert abs(region.mean()) <= 6 * std / math.sqrt(part.numel), part.name
+            assert abs(region.mean() - mean) <= 6 * std / math.sqrt(part.numel), part.name
             assert region.std().item() == pytest.approx(std, rel=6 / math.sqrt(2 * part.numel))
             zero_rows = (region == 0).all(dim=-1)
             assert zero_rows.all() if std == 0 else not zero_rows.any(), part.name

@@ -195,7 +195,8 @@ class Model:
         """Return it as transformers' module has it; parts keep their names, the keys.
 
         Tensors have the module's names, and those that are pieces of a larger one there, such as
-        experts, are parts of it. So the same plan fills a module, and a file in its layout.
+        experts, are parts of it; parts that the module does not fuse are tensors. So the same plan
+        fills a module, and a file in its layout.
 
         Examples
         --------
@@ -206,9 +207,13 @@ class Model:
         """
         own = self.module_names
         whole: dict[str, Tensor] = {}
+        split: set[str] = set()
         pieces: dict[str, tuple[tuple[int, ...], list[Part]]] = {}
         for tensor in self.tensors:
-            if tensor.slot is None:
+            if apart := _tensors_of_parts(tensor, own):
+                whole |= apart
+                split |= apart.keys()
+            elif tensor.slot is None:
                 name = own.get(tensor.name, tensor.name)
                 whole[name] = replace(tensor, name=name)
             else:
@@ -217,6 +222,10 @@ class Model:
                 pieces.setdefault(name, (tensor.slot.shape, []))[1].extend(tensor.in_slot())
         for name, (shape, parts) in pieces.items():
             whole[name] = Tensor.of(name, shape, tuple(parts))
+        if split:  # a layer's weight and bias are neighbours again
+            layers = {name.rpartition(".")[0]: None for name in whole}
+            order = {layer: number for number, layer in enumerate(layers)}
+            whole = dict(sorted(whole.items(), key=lambda item: order[item[0].rpartition(".")[0]]))
         return replace(
             self,
             tensors=tuple(whole.values()),
@@ -234,6 +243,19 @@ def numberless(name: str) -> str:
     'model.layers.*.mlp.experts.down_proj#*'
     """
     return re.sub(r"(?<=[.#/])\d+(?=[./]|$)", "*", name)
+
+
+def _tensors_of_parts(tensor: Tensor, own: Mapping[str, str]) -> dict[str, Tensor]:
+    """The tensors that the parts of one are in the module, if it fuses none of them."""
+    names = [own.get(part.name, part.name) for part in tensor.parts]
+    if any(
+        "#" not in part.name or "#" in name for part, name in zip(tensor.parts, names, strict=True)
+    ):
+        return {}
+    return {
+        name: Tensor.of(name, part.shape, (replace(part, tensor_start=(0,) * len(part.shape)),))
+        for part, name in zip(tensor.parts, names, strict=True)
+    }
 
 
 def _joined(roles: list[str]) -> str:

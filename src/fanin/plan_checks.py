@@ -91,8 +91,9 @@ def check_draws(entries: Sequence[Entry], seed: int) -> None:
 
 def _draws(part: Part, initializer: Initializer, dtype: str) -> int:
     if part.layout is None and initializer.uses_layout:
+        what = "is a vector" if len(part.shape) == 1 else "is a table without fans"
         raise ValueError(
-            f"{part.name}: {initializer} needs a matrix, but this is a vector of shape"
+            f"{part.name}: {initializer} needs a matrix, but this {what} of shape"
             f" {part.shape}: choose a pattern that leaves it out, or another initializer"
         )
     try:

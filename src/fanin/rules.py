@@ -12,10 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from fanin.initializers import Constant, Initializer, Normal, Sinusoids, TorchLinear
+from fanin.initializers import (
+    Constant,
+    Initializer,
+    Normal,
+    Sinusoids,
+    TorchLinear,
+    TruncatedNormal,
+)
 from fanin.model import PADDING, Part
 
-__all__ = ["BRANCH_ENDS", "IDENTITY", "Rule", "Rules", "initializer_of", "weights"]
+__all__ = [
+    "BRANCH_ENDS",
+    "IDENTITY",
+    "OWN",
+    "Rule",
+    "Rules",
+    "by_prefix",
+    "initializer_of",
+    "own_rules",
+    "trunc_normal",
+    "weights",
+]
 
 Rule: TypeAlias = Initializer | Callable[[Part], Initializer | None]
 Rules: TypeAlias = Mapping[str, Rule]
@@ -44,11 +62,16 @@ An attention sink is a logit that belongs to no position (Xiao et al. 2023): at 
 denominator of a head's softmax. Tables of sines and cosines are kept with a model, not trained.
 """
 
-MATRICES = ("embedding", "attention", "mlp", "router", "head", "dense", "conv", "recurrent")
+MATRICES = ("embedding", "attention", "mlp", "router", "head", "dense", "conv", "recurrent", "ssm")
 """Roles of weight matrices. `dense` is a layer of which nothing more is known."""
 
-BRANCH_ENDS = ("attention.out", "mlp.out")
+BRANCH_ENDS = ("attention.out", "mlp.out", "ssm.out")
 """Roles of what writes to the residual stream."""
+
+
+OWN = ("layer_scale", "logit_bias", "logit_scale", "ssm.a_log", "ssm.d", "ssm.dt")
+"""Roles of parameters whose values mean something by themselves, such as the decays and time steps
+of a state-space layer: every scheme starts them as the architecture does."""
 
 
 def weights(rule: Rule) -> dict[str, Rule]:
@@ -62,6 +85,37 @@ def normal_weights(std: float, *, residual: float | None = None) -> dict[str, Ru
     if residual is not None:
         table |= dict.fromkeys(BRANCH_ENDS, Normal(std=residual))
     return table
+
+
+def own_rules(auto: Rules) -> dict[str, Rule]:
+    """Return those of an architecture's rules that hold in every scheme."""
+    return {
+        role: rule
+        for role, rule in auto.items()
+        if any(role == own or role.startswith(f"{own}.") for own in OWN)
+    }
+
+
+def by_prefix(tables: Mapping[str, Rules]) -> dict[str, Rule]:
+    """Return one table for parts of several, each for the names that begin with its key.
+
+    The first key that fits decides, so that `""` may stand last for all other names.
+    """
+
+    def rule(part: Part) -> Initializer | None:
+        for prefix, table in tables.items():
+            if part.name.startswith(prefix):
+                return initializer_of(table, part)
+        return None
+
+    return dict.fromkeys((role for table in tables.values() for role in table), rule)
+
+
+def trunc_normal(
+    std: float, mean: float = 0.0, low: float = -2.0, high: float = 2.0
+) -> TruncatedNormal:
+    """Return what torch's `trunc_normal_` does: its bounds are values, and may cut nothing."""
+    return TruncatedNormal.as_meant(mean, std, low, high, "absolute")
 
 
 def initializer_of(rules: Rules, part: Part) -> Initializer | None:

@@ -14,7 +14,9 @@ from fanin.arguments import unknown
 from fanin.families import (
     bert,
     bloom,
+    clip,
     deepseek,
+    dinov2,
     distilbert,
     falcon,
     gemma,
@@ -23,6 +25,7 @@ from fanin.families import (
     gpt_oss,
     gptj,
     llama,
+    mamba,
     mixtral,
     olmo2,
     olmoe,
@@ -30,9 +33,11 @@ from fanin.families import (
     phi3,
     qwen_moe,
     roberta,
+    siglip,
     stablelm,
     starcoder2,
     t5,
+    vit,
     whisper,
 )
 from fanin.families.family import PLANNED, Family
@@ -43,7 +48,9 @@ __all__ = ["FAMILIES", "build", "load"]
 MODULES = (
     bert,
     bloom,
+    clip,
     deepseek,
+    dinov2,
     distilbert,
     falcon,
     gemma,
@@ -52,6 +59,7 @@ MODULES = (
     gpt_oss,
     gptj,
     llama,
+    mamba,
     mixtral,
     olmo2,
     olmoe,
@@ -59,9 +67,11 @@ MODULES = (
     phi3,
     qwen_moe,
     roberta,
+    siglip,
     stablelm,
     starcoder2,
     t5,
+    vit,
     whisper,
 )
 

@@ -58,7 +58,7 @@ class Family:
             family=self.name,
             model_type=self.model_type,
             architecture=architecture,
-            config={name: getattr(config, name) for name in self.fields},
+            config=config.plain(),
             tensors=tuple(tensor for tensor in tensors if tensor.name not in tied),
             num_layers=config.num_hidden_layers,
             hidden_size=config.hidden_size,
@@ -67,7 +67,7 @@ class Family:
             tied=tied,
             auto=self.auto(config),
             raw=raw,
-            module_names=self._module_names(names),
+            module_names=self._module_names(names, tensors),
         )
 
     def _tied(self, config: Config) -> Mapping[str, str]:
@@ -75,8 +75,9 @@ class Family:
             return self.tied(config)
         return self.tied if config.tie_word_embeddings else {}
 
-    def _module_names(self, names: Iterable[str]) -> dict[str, str]:
+    def _module_names(self, names: Iterable[str], tensors: Iterable[Tensor]) -> dict[str, str]:
         own = self.module_names
+        names = {*names, *(part.name for tensor in tensors for part in tensor.parts)}
         pairs = ((name, own(name) if callable(own) else own.get(name, name)) for name in names)
         return {name: renamed for name, renamed in pairs if renamed != name}
 

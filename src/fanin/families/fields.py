@@ -23,10 +23,14 @@ __all__ = [
     "fixed",
     "flag",
     "indices",
+    "labels",
     "natural",
     "number",
+    "pair",
     "read",
+    "real",
     "size",
+    "sub_config",
     "text",
     "token",
 ]
@@ -44,6 +48,14 @@ class Config(SimpleNamespace):
     def label(self, field: str) -> str:
         """Return what the file calls a field."""
         return self._labels[field]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields as a dictionary, those of parts as dictionaries in it."""
+        return {
+            key: value.plain() if isinstance(value, Config) else value
+            for key, value in vars(self).items()
+            if not key.startswith("_")
+        }
 
     def refuse(self, field: str, reason: str) -> NoReturn:
         """Raise the error for a field whose value does not go with the others."""
@@ -76,6 +88,8 @@ class Field:
     names: tuple[str, ...] = ()  # in the file, if not the one it is declared under
     null: Null | None = None
     in_file: bool = True
+    convert: Callable[[Any], Any] | None = None  # from the file's form of a value
+    fields: Mapping[str, Field] | None = None  # of a part of the config with fields of its own
 
 
 def size(default: int | None, *names: str, null: Null | None = None) -> Field:
@@ -120,6 +134,42 @@ def text(default: str | None, *names: str, null: Null | None = None) -> Field:
     return Field("a string", lambda value: isinstance(value, str), default, names, null)
 
 
+def real(default: float, *names: str) -> Field:
+    """Declare a number of either sign."""
+    return Field("a finite number", _finite, default, names)
+
+
+def pair(default: int, *names: str) -> Field:
+    """Declare a height and a width, which the file gives as one number if they are the same."""
+    whole = _whole(1, MAX_SIZE)
+
+    def accepts(value: Any) -> bool:
+        sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
+        return all(map(whole, sides))
+
+    def convert(value: Any) -> tuple[int, int]:
+        return (value, value) if isinstance(value, int) else (value[0], value[1])
+
+    allowed = f"a whole number from 1 to {MAX_SIZE}, or a list of two"
+    return Field(allowed, accepts, default, names, convert=convert)
+
+
+def labels() -> dict[str, Field]:
+    """Declare `num_labels`, the number of classes: by itself, or as that of their names."""
+    names = Field("an object with the names of the classes", _is_labels, None, null=lambda _: None)
+
+    def count(config: Config) -> int:
+        return 2 if config.id2label is None else len(config.id2label)
+
+    allowed = f"a whole number from 0 to {MAX_SIZE}"
+    return {"id2label": names, "num_labels": Field(allowed, _whole(0, MAX_SIZE), None, null=count)}
+
+
+def sub_config(fields: Mapping[str, Field], *names: str) -> Field:
+    """Declare a part of the config with fields of its own; absent or null, all have defaults."""
+    return Field("an object", lambda value: isinstance(value, dict), {}, names, fields=fields)
+
+
 def fixed(value: Any) -> Field:
     """Declare a fact of the model_type, which no file changes."""
     return Field("", lambda _: True, value, in_file=False)
@@ -130,22 +180,31 @@ def derived(value: Callable[[Config], Any]) -> Field:
     return Field("", lambda _: True, None, null=value, in_file=False)
 
 
-def read(raw: Mapping[str, Any], fields: Mapping[str, Field], source: str) -> Config:
+def read(
+    raw: Mapping[str, Any], fields: Mapping[str, Field], source: str, prefix: str = ""
+) -> Config:
     """Return the checked value of every field, with defaults for those that are absent.
 
     Where the file uses more than one name of a field, the last one counts (as in transformers,
-    where the general name of an old field is set after it).
+    where the general name of an old field is set after it). `prefix` goes before the fields' names
+    in errors: it says in which part of the config they are.
     """
     config = Config(_source=source, _labels={})
     for key, field in fields.items():
         names = field.names or (key,)
         given = [name for name in names if name in raw] if field.in_file else []
-        label = given[-1] if given else names[0]
-        value = raw[label] if given else field.default
+        if field.fields is not None:  # null stands for nothing there
+            given = [name for name in given if raw[name] is not None]
+        name = given[-1] if given else names[0]
+        value, label = raw[name] if given else field.default, f"{prefix}{name}"
         if value is None and field.null is not None:
             value = field.null(config)
         elif not field.accepts(value):
             refuse(source, label, value, f"must be {field.allowed}")
+        elif field.fields is not None:
+            value = read(value, field.fields, source, f"{label}.")
+        elif field.convert is not None:
+            value = field.convert(value)
         setattr(config, key, value)
         config._labels[key] = label
     return config
@@ -166,3 +225,12 @@ def _indices(value: Any) -> bool:
 
 def _nonnegative(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= sys.float_info.max
+
+
+def _finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _is_labels(value: Any) -> bool:
+    """True for an object whose keys are numbers, which JSON writes as text."""
+    return isinstance(value, dict) and all(str(key).isdecimal() for key in value)

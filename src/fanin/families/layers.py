@@ -28,13 +28,20 @@ __all__ = [
 
 
 def linear(
-    name: str, fan_out: int, fan_in: int, role: str, *, bias: bool = True, layout: str = "oi"
+    name: str,
+    fan_out: int,
+    fan_in: int,
+    role: str,
+    *,
+    bias: bool = True,
+    layout: str = "oi",
+    bias_role: str | None = None,
 ) -> Iterator[Tensor]:
     """Yield a dense layer: weight (out, in), or (in, out) with the layout `"io"`, and bias."""
     shape = _matrix_shape(fan_out, fan_in, layout)
     yield _whole(f"{name}.weight", shape, role, layout)
     if bias:
-        own = "bias.head" if role == "head" else "bias"
+        own = bias_role or ("bias.head" if role == "head" else "bias")
         yield vector(f"{name}.bias", fan_out, own, fan_in=fan_in)
 
 

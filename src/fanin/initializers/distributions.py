@@ -136,6 +136,13 @@ class TruncatedNormal(Distribution):
         if bounds == "absolute":
             self._check_absolute()
 
+    @classmethod
+    def as_meant(cls, *args: Any) -> TruncatedNormal:
+        """Return the value for the same arguments, without a warning of bounds that cut nothing."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return cls(*args)
+
     def parent_std(self) -> float:
         """Standard deviation of the normal that is cut."""
         if not self.keep_std or self.std == 0.0:

@@ -43,7 +43,7 @@ def _scaled(initializer: Initializer, factor: float) -> Initializer:
             return Normal(mean * factor, std * factor)
         case TruncatedNormal():
             times = factor if initializer.bounds == "absolute" else 1.0
-            return TruncatedNormal(
+            return TruncatedNormal.as_meant(
                 initializer.mean * factor,
                 initializer.std * factor,
                 initializer.low * times,

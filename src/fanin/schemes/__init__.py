@@ -9,7 +9,7 @@ function of it. A scheme is given as text, a name with or without options: `fani
 from __future__ import annotations
 
 from fanin.model import UNKNOWN, VALUES, Model
-from fanin.rules import Rules
+from fanin.rules import Rules, own_rules
 from fanin.schemes.adjustments import ADJUSTMENTS, adjust
 from fanin.schemes.table import LEARNING_RATES, NOTES, SCHEMES
 from fanin.schemes.text import Scheme, read
@@ -45,7 +45,7 @@ def rules(scheme: str, model: Model) -> Rules:
     ValueError: lstm_forget_bias: GPT2LMHeadModel has no biases of forget gates
     """
     parsed = read(scheme)
-    table = SCHEMES[parsed.name](model, **dict(parsed.own))
+    table: Rules = {**SCHEMES[parsed.name](model, **dict(parsed.own)), **own_rules(model.auto)}
     for option, value in parsed.adjustments:
         table = adjust(table, model, option, value)
     own = {role: model.auto[role] for role in (UNKNOWN, VALUES) if role in model.auto}

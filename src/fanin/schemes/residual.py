@@ -23,7 +23,7 @@ __all__ = [
     "zero_residual_notes",
 ]
 
-ENDS = (*BRANCH_ENDS, "conv.out", "ssm.out")
+ENDS = (*BRANCH_ENDS, "conv.out")
 """Roles of the last matrix of a residual branch."""
 
 

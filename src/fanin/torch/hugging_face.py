@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -30,12 +29,12 @@ from fanin.initializers import (
     Constant,
     Initializer,
     Normal,
-    TruncatedNormal,
     Uniform,
     VarianceScaling,
 )
 from fanin.initializers.table import TABLE, glorot_normal, glorot_uniform, he_normal, he_uniform
 from fanin.model import Model
+from fanin.rules import trunc_normal
 from fanin.streams import position
 from fanin.torch.inventory import Inventory
 
@@ -247,9 +246,7 @@ def _initializer(
     if function == "constant_":
         return Constant(a["val"])
     if function == "trunc_normal_":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # bounds that cut nothing are as meant
-            return TruncatedNormal(a["mean"], a["std"], a["a"], a["b"], bounds="absolute")
+        return trunc_normal(a["std"], a["mean"], a["a"], a["b"])
     if function in _SCALED:
         factor = a["gain"] if "gain" in a else gain(a["nonlinearity"], _slope(a))
         options = {"mode": a["mode"]} if "mode" in a else {}
