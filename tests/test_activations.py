@@ -7,6 +7,7 @@ import pytest
 import transformers
 
 from fanin.activations import ACTIVATIONS, correlation, moment
+from fanin.diagnose.routing import routing
 from fanin.diagnose.softmax import concentration, log_sum
 from fanin.gains import GAINS, PARAMETRIC, gain
 
@@ -82,3 +83,14 @@ def test_log_sums_agree_with_samples(std, cap, one):
 
 def test_log_sums_of_huge_scores_are_their_maximum():
     assert log_sum(1000, 600.0) == pytest.approx(10 * log_sum(1000, 60.0))
+
+
+def test_weights_of_a_router():
+    assert routing(8, 2, 0.0, 0.3, normalized=True)[0] == pytest.approx(0.5)
+    assert routing(8, 2, 0.0, 0.3, normalized=False)[0] == pytest.approx(2 / 64)
+    assert routing(8, 8, 0.0, 0.0, normalized=True) == pytest.approx((1 / 8, 1 / 8))
+    assert routing(8, 2, 0.5, 1.0, normalized=True)[1] == pytest.approx(
+        routing(8, 2, 0.5, 1.0, normalized=True)[0]
+    )
+    # Two tokens that have nothing in common meet in an expert by chance: sum of w is 1.
+    assert routing(8, 2, 0.5, 0.0, normalized=True)[1] == pytest.approx(1 / 8, rel=0.1)

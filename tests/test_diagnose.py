@@ -5,12 +5,18 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
+import torch
+import transformers
 
 import fanin
+import fanin.jax
 from fanin import cli, families, schemes
 from fanin.model import Part, Tensor
 from fanin.plan import make_plan
+from fanin.torch import initialize_
 
 PRESETS = sorted(path.stem for path in (Path(fanin.__file__).parent / "presets").glob("*.json"))
 GPT2 = {"model_type": "gpt2", "vocab_size": 500, "n_embd": 64, "n_layer": 3, "n_head": 4}
@@ -442,3 +448,29 @@ def test_a_ratio_to_nothing(config, capsys):
     content = json.loads(capsys.readouterr().out)
     ratios = {tensor["name"]: tensor["rms_ratio"] for tensor in content["tensors"]}
     assert ratios["transformer.h.0.mlp.c_fc.bias"] is None
+
+
+def test_the_report_of_a_module_has_the_warnings():
+    config = transformers.AutoConfig.for_model(**GPT2)
+    module = transformers.GPT2LMHeadModel(config)
+    overrides = {"*.c_fc.weight": "constant(0.1)"}
+    report = initialize_(module, overrides=overrides)
+    assert report.warnings == plan_of(GPT2, *overrides.items()).warnings
+    assert [warning.kind for warning in report.warnings] == ["symmetry"]
+    assert f"warning: {report.warnings[0]}" in str(report).splitlines()
+    assert initialize_(module).warnings == ()
+
+
+def test_layers_of_which_no_model_is_known_have_what_needs_none():
+    module = torch.nn.Sequential(torch.nn.Linear(40, 30), torch.nn.Tanh(), torch.nn.BatchNorm1d(30))
+    rules = {"0.weight": f"normal(std={math.sqrt(2 / 30)})"}
+    assert [each.kind for each in initialize_(module, overrides=rules).warnings] == ["fans"]
+    assert initialize_(module, "he").warnings == ()  # nobody knows which activation follows
+
+
+def test_a_tree_of_jax_has_them_too():
+    shape = jax.ShapeDtypeStruct((30, 40), jnp.float32)
+    tree = {"dense": {"kernel": shape}}
+    plan = fanin.jax.make_plan(tree, overrides=[("dense/kernel", "truncated_normal(std=0.1)")])
+    assert [warning.kind for warning in plan.warnings] == ["truncation"]
+    assert fanin.jax.make_plan(tree, "he").warnings == ()

@@ -13,12 +13,15 @@ tokens and keeps only what these share.
   tokens, large ones choose. Of a causal mask the mean over positions is taken.
 * Tokens and positions are random: their embeddings do not correlate, but for token types.
 
-Left out: dropout, rotations, position biases, sliding windows, experts.
+* A router's scores are normal; experts are independent of each other (`routing.py`).
+
+Left out: dropout, rotations, position biases, sliding windows.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from fanin.activations import ACTIVATIONS, correlation
 from fanin.diagnose.groups import Group, groups_of
 from fanin.diagnose.norms import at_identity
+from fanin.diagnose.routing import routing
 from fanin.diagnose.softmax import concentration
 from fanin.diagnose.structure import Structure, structure_of
 from fanin.model import Model
@@ -147,6 +151,7 @@ class _Blocks:
     structure: Structure
     activation: str
     heads: int  # their size
+    query_key_norm: bool
     layers: list[dict[str, Group]]
     embeddings: dict[str, Group]
     projection: float  # of narrow embeddings to the width
@@ -168,16 +173,20 @@ class _Blocks:
                     embeddings[group.role] = group
                 elif group.role == "dense" and group.fans[1] == model.hidden_size:
                     projection = group.gain
-            elif group.count > len(group.layers):  # experts
+                continue
+            kind = _kind(group)
+            if group.count > len(group.layers) and not kind.startswith("experts."):
                 return None
             for layer in group.layers:
-                if layer >= len(layers) or group.role in layers[layer]:
+                if layer >= len(layers) or kind in layers[layer]:
                     return None
-                layers[layer][group.role] = group
-        if "embedding" not in embeddings or not all(layer.keys() >= _ROLES for layer in layers):
+                layers[layer][kind] = group
+        known = all(_is_predicted(layer, structure) for layer in layers)
+        if "embedding" not in embeddings or not known:
             return None
+        normed = any(re.search(r"\bq_(layer)?norm\b", group.pattern) for group in groups)
         size = model.config.get("head_dim") or model.hidden_size // heads
-        return cls(structure, model.activation, size, layers, embeddings, projection)
+        return cls(structure, model.activation, size, normed, layers, embeddings, projection)
 
     def run(self, tokens: int) -> Depth:
         """Send two tokens of a sequence through the blocks."""
@@ -243,23 +252,66 @@ class _Blocks:
         """Variance of the scores of one query: the part of the keys that differs."""
         query, key = layer["attention.query"].gain, layer["attention.key"].gain
         square = x.square
-        if self.structure.query_key_norm:
+        if self.query_key_norm:
             query = key = square = 1.0
         factor = self.structure.score_factor
         scale = self.heads * factor**2 if factor is not None else 1.0
         return scale * (query * key * square) ** 2 * (1.0 - x.between)
 
     def _mlp(self, layer: dict[str, Group], x: _Signal) -> _Signal:
-        into, out = layer["mlp.in"].gain, layer["mlp.out"].gain
-        gate = layer["mlp.gate"].gain if "mlp.gate" in layer else into
+        """What the MLP adds, or the experts that a token is sent to and those that all share."""
+        if "mlp.out" in layer:
+            return self._dense(layer, "", x)
+        own, router = self.structure, layer["router"]
+        squares, products = routing(
+            router.fans[1],
+            own.experts_per_token,
+            router.gain**2 * x.square,
+            x.between,
+            normalized=own.normalized_experts,
+        )
+        expert = self._dense(layer, "experts.", x)
+        added = _Signal(squares * expert.square, products * expert.shared)
+        if "shared.mlp.out" not in layer:
+            return added
+        shared = self._dense(layer, "shared.", x)
+        gate = correlation("sigmoid", layer["router.shared"].gain * math.sqrt(x.square))
+        return _Signal(
+            added.square + gate(1.0) * shared.square, added.shared + gate(x.between) * shared.shared
+        )
+
+    def _dense(self, layer: dict[str, Group], kind: str, x: _Signal) -> _Signal:
+        into, out = layer[f"{kind}mlp.in"].gain, layer[f"{kind}mlp.out"].gain
+        gated = f"{kind}mlp.gate" in layer
+        gate = layer[f"{kind}mlp.gate"].gain if gated else into
         function = correlation(self.activation, gate * math.sqrt(x.square))
         square, shared = function(1.0), function(x.between)
-        if "mlp.gate" in layer:
+        if gated:
             square, shared = square * into**2 * x.square, shared * into**2 * x.shared
         return _Signal(square, shared).scaled(out**2)
 
 
-_ROLES = {f"attention.{name}" for name in ("query", "key", "value", "out")} | {"mlp.in", "mlp.out"}
+def _kind(group: Group) -> str:
+    """The role of a matrix in its block; those of experts are told from those of an MLP."""
+    if re.search(r"\bexperts\b", group.pattern):
+        return f"experts.{group.role}"
+    if re.search(r"\bshared_experts?\b", group.pattern):
+        return f"shared.{group.role}"
+    return group.role
+
+
+def _is_predicted(layer: dict[str, Group], structure: Structure) -> bool:
+    """True if a block has the matrices of attention and of an MLP, or of experts."""
+    if not layer.keys() >= _ATTENTION:
+        return False
+    if layer.keys() >= {"mlp.in", "mlp.out"}:
+        return True
+    routed = {"experts.mlp.in", "experts.mlp.out", "router"}
+    alone = "shared.mlp.out" not in layer or "router.shared" in layer
+    return structure.experts_per_token > 0 and layer.keys() >= routed and alone
+
+
+_ATTENTION = {f"attention.{name}" for name in ("query", "key", "value", "out")}
 
 
 @dataclass(frozen=True)

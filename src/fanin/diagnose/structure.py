@@ -31,7 +31,8 @@ class Structure:
     embedding_norm: bool = False  # after the embeddings are added
     residual_factor: float = 1.0  # of each branch
     score_factor: float | None = None  # of query times key; None: 1 / sqrt(head_dim)
-    query_key_norm: bool = False
+    experts_per_token: int = 0  # 0: experts are not predicted
+    normalized_experts: bool = True  # their weights sum to 1
     eps: float = 1e-5  # of the norms
     logit_factor: float = 1.0
     softcap: float | None = None  # of logits: cap * tanh(logits / cap)
@@ -43,7 +44,7 @@ def structure_of(model: Model) -> Structure | None:
     if known is None:
         return None
     eps = next((value for name in _EPS if (value := model.raw.get(name)) is not None), None)
-    found = replace(known(model), query_key_norm=bool(_get(model, "qk_norm", False)))
+    found = known(model)
     return found if eps is None else replace(found, eps=float(eps))
 
 
@@ -129,6 +130,21 @@ def _olmo2(model: Model) -> Structure:
     return Structure("end")
 
 
+def _mixtral(model: Model) -> Structure:
+    return Structure(experts_per_token=int(_get(model, "num_experts_per_tok", 2)), eps=1e-5)
+
+
+def _experts(by_default: int) -> Callable[[Model], Structure]:
+    def structure(model: Model) -> Structure:
+        return Structure(
+            experts_per_token=int(_get(model, "num_experts_per_tok", by_default)),
+            normalized_experts=bool(_get(model, "norm_topk_prob", False)),
+            eps=1e-6,
+        )
+
+    return structure
+
+
 def _t5(model: Model) -> Structure:
     """A tied head sees the hidden state times d^(-1/2); not so in mT5 and UMT5."""
     tied = any(alias.startswith("lm_head") for alias in model.tied)
@@ -160,16 +176,16 @@ _STRUCTURES: dict[str, Callable[[Model], Structure]] = {
     "mamba": _mamba,
     "mamba2": _mamba,
     "mistral": _pre,
-    "mixtral": _pre,
+    "mixtral": _mixtral,
     "mt5": _pre,
     "olmo2": _olmo2,
-    "olmoe": _pre,
+    "olmoe": _experts(8),
     "opt": _opt,
     "phi3": _pre,
     "qwen2": _pre,
-    "qwen2_moe": _pre,
+    "qwen2_moe": _experts(4),
     "qwen3": _pre,
-    "qwen3_moe": _pre,
+    "qwen3_moe": _experts(8),
     "roberta": _bert,
     "stablelm": _layer_norm,
     "starcoder2": _layer_norm,
