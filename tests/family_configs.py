@@ -23,6 +23,18 @@ BERT = {
     "type_vocab_size": 4,
     "pad_token_id": 2,
 }
+BART = {
+    "vocab_size": 96,
+    "d_model": 48,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 64,
+    "decoder_layers": 4,
+    "decoder_attention_heads": 8,
+    "decoder_ffn_dim": 40,
+    "max_position_embeddings": 20,
+    "pad_token_id": 2,
+}
 ROBERTA = {**BERT, "pad_token_id": 1}
 T5 = {
     "vocab_size": 96,
@@ -111,6 +123,8 @@ TINY = {
     },
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), ROBERTA),
     **dict.fromkeys(("t5", "mt5", "umt5"), T5),
+    **dict.fromkeys(("bart", "mbart"), BART),
+    "electra": {**BERT, "embedding_size": 24},
     "whisper": {
         "vocab_size": 96,
         "num_mel_bins": 10,
@@ -199,6 +213,7 @@ SWITCHES = [
     {"first_k_dense_replace": 4, "num_nextn_predict_layers": 1},
     {"n_routed_experts": 1, "num_local_experts": 1},
     {"type_vocab_size": 1},
+    {"embedding_size": 48},
     {"sinusoidal_pos_embds": True},
     {"sinusoidal_pos_embds": True, "dim": 36},
     {"feed_forward_proj": "relu"},
@@ -304,6 +319,40 @@ COUNTS = {
     "tinyllama-1.1b": 1_100_048_384,
     "vit-base-patch16-224": 86_567_656,
 }
+
+TURBO = {
+    "d_model": 1280,
+    "encoder_layers": 32,
+    "encoder_attention_heads": 20,
+    "encoder_ffn_dim": 5120,
+    "decoder_layers": 4,
+    "decoder_attention_heads": 20,
+    "decoder_ffn_dim": 5120,
+    "num_mel_bins": 128,
+    "vocab_size": 51866,
+}
+T5_V1_1 = {"d_ff": 1024, "num_heads": 6, "num_layers": 8, "feed_forward_proj": "gated-gelu"}
+XLM_R = {"vocab_size": 250002, "max_position_embeddings": 514, "type_vocab_size": 1}
+MORE_COUNTS = {
+    "bart-large": ("bart", "BartModel", {}, 406_291_456),
+    "distilbert-base": ("distilbert", "DistilBertForMaskedLM", {}, 66_985_530),
+    "mt5-small": (
+        "mt5",
+        "MT5ForConditionalGeneration",
+        {"tie_word_embeddings": False},
+        300_176_768,
+    ),
+    "t5-v1_1-small": (
+        "t5",
+        "T5ForConditionalGeneration",
+        {**T5_V1_1, "tie_word_embeddings": False},
+        76_961_152,
+    ),
+    "whisper-large-v3-turbo": ("whisper", "WhisperForConditionalGeneration", TURBO, 808_878_080),
+    "whisper-tiny": ("whisper", "WhisperForConditionalGeneration", {}, 37_760_640),
+    "xlm-roberta-base": ("xlm-roberta", "XLMRobertaModel", XLM_R, 278_043_648),
+}
+"""Of models without a preset: model type, architecture, what differs from the defaults, count."""
 
 
 def switches(model_type: str) -> list[dict[str, object]]:

@@ -16,7 +16,7 @@ from huggingface_hub.errors import StrictDataclassClassValidationError
 from safetensors import safe_open
 from torch import nn
 
-from family_configs import COUNTS, KEEPS_A_HEAD, TINY, sizes_changed, switches
+from family_configs import COUNTS, KEEPS_A_HEAD, MORE_COUNTS, TINY, sizes_changed, switches
 from fanin import families
 from fanin.checkpoint import write
 from fanin.families import FAMILIES
@@ -102,6 +102,13 @@ def test_tensors_of_a_saved_file(name):
 @pytest.mark.parametrize(("preset", "count"), COUNTS.items())
 def test_published_parameter_count(preset, count):
     assert families.load(preset).num_parameters == count
+
+
+@pytest.mark.parametrize("name", MORE_COUNTS)
+def test_published_parameter_count_without_a_preset(name):
+    model_type, architecture, fields, count = MORE_COUNTS[name]
+    raw = {"model_type": model_type, "architectures": [architecture], **fields}
+    assert families.build(raw).num_parameters == count
 
 
 @pytest.mark.parametrize("preset", COUNTS)

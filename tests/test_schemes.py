@@ -53,10 +53,9 @@ T5 = {
     "num_decoder_layers": 1,
     "num_heads": 5,
 }
-WHISPER = {
-    "model_type": "whisper",
+BART = {
+    "model_type": "bart",
     "vocab_size": VOCAB,
-    "num_mel_bins": 20,
     "d_model": WIDTH,
     "encoder_layers": 2,
     "decoder_layers": 1,
@@ -64,6 +63,7 @@ WHISPER = {
     "decoder_ffn_dim": 2 * INNER,
     "pad_token_id": 7,
 }
+WHISPER = BART | {"model_type": "whisper", "num_mel_bins": 20}
 VISION = {
     "hidden_size": WIDTH,
     "intermediate_size": INNER,
@@ -151,6 +151,9 @@ CONFIGS = {
     "t5 encoder": T5 | {"architectures": ["T5EncoderModel"], "initializer_factor": 0.0},
     "mt5": T5 | {"model_type": "mt5", "initializer_factor": 2.0},
     "umt5": T5 | {"model_type": "umt5"},
+    "bart": BART,
+    "mbart untied": BART | {"model_type": "mbart", "tie_word_embeddings": False, "init_std": 0.1},
+    "electra": BERT | {"model_type": "electra", "embedding_size": 40, "initializer_range": 0.0},
     "whisper": WHISPER,
     "whisper untied": WHISPER | {"tie_word_embeddings": False, "init_std": 0.3},
     "whisper std 0": WHISPER | {"architectures": ["WhisperModel"], "init_std": 0.0},
@@ -204,15 +207,12 @@ def test_an_untied_head_of_t5_is_no_embedding():
 
 
 @pytest.mark.parametrize("scheme", sorted(schemes.SCHEMES))
-@pytest.mark.parametrize(
-    "config", [ROBERTA, DISTILBERT, T5, WHISPER], ids=lambda c: c["model_type"]
-)
-def test_every_scheme_covers_encoders_and_decoders(scheme, config):
-    config = config | {"sinusoidal_pos_embds": True, "tie_word_embeddings": False}
-    plan = make_plan(families.build(config), scheme=f"{scheme}(embedding_std=0.5)")
-    computed = [e for e in plan.entries if "sinusoids" in e.tensor.role]
-    assert len(computed) == (config["model_type"] in ("distilbert", "whisper"))
-    assert all(isinstance(e.initializers[0], Sinusoids) for e in computed)
+@pytest.mark.parametrize("config", [DISTILBERT, WHISPER], ids=lambda c: c["model_type"])
+def test_computed_positions_are_computed_in_every_scheme(scheme, config):
+    model = families.build(config | {"sinusoidal_pos_embds": True})
+    plan = make_plan(model, scheme=f"{scheme}(embedding_std=0.5)")
+    (computed,) = (entry for entry in plan.entries if "sinusoids" in entry.tensor.role)
+    assert isinstance(computed.initializers[0], Sinusoids)
 
 
 def test_gpt2_scales_what_ends_a_branch_once():
@@ -239,6 +239,9 @@ def test_gpt2_counts_the_branches_of_cross_attention():
         (BERT | decoder, "bert.encoder.layer.0.output.dense.weight"),
     ):
         assert stds("gpt2", config | decoder)[out] == pytest.approx(0.02 / math.sqrt(9))
+    measured = stds("gpt2", T5)
+    assert measured["encoder.block.1.layer.1.DenseReluDense.wo.weight"] == 0.02 / math.sqrt(4)
+    assert measured["decoder.block.0.layer.2.DenseReluDense.wo.weight"] == 0.02 / math.sqrt(3)
 
 
 @pytest.mark.parametrize("scheme", ["bert", "llama"])

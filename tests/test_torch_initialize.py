@@ -78,7 +78,7 @@ def test_the_bits_of_a_checkpoint(model_type, architecture, tmp_path):
 
 
 SCALE = {
-    **dict.fromkeys(("opt", "whisper"), "init_std"),
+    **dict.fromkeys(("opt", "bart", "mbart", "whisper"), "init_std"),
     **dict.fromkeys(("t5", "mt5", "umt5"), "initializer_factor"),
     **dict.fromkeys(("clip_text_model", "clip_vision_model"), "initializer_factor"),
 }

@@ -12,12 +12,14 @@ from typing import Any
 from fanin import config as configs
 from fanin.arguments import unknown
 from fanin.families import (
+    bart,
     bert,
     bloom,
     clip,
     deepseek,
     dinov2,
     distilbert,
+    electra,
     falcon,
     gemma,
     gpt2,
@@ -46,12 +48,14 @@ from fanin.model import Model
 __all__ = ["FAMILIES", "build", "load"]
 
 MODULES = (
+    bart,
     bert,
     bloom,
     clip,
     deepseek,
     dinov2,
     distilbert,
+    electra,
     falcon,
     gemma,
     gpt2,

@@ -47,14 +47,17 @@ def pretraining(c: Config) -> Iterator[Tensor]:
 
 def body(c: Config, prefix: str = "", *, pooler: bool = True) -> Iterator[Tensor]:
     """BertModel."""
-    d, at = c.hidden_size, f"{prefix}embeddings."
-    yield from embedding(f"{at}word_embeddings", c.vocab_size, d, padding=c.pad_token_id)
-    yield from embedding(
-        f"{at}position_embeddings", c.max_position_embeddings, d, "embedding.position"
-    )
-    yield from embedding(f"{at}token_type_embeddings", c.type_vocab_size, d, "embedding.token_type")
-    yield from norm(f"{at}LayerNorm", d)
+    yield from embeddings(c, f"{prefix}embeddings.", c.hidden_size)
     yield from encoder(c, prefix, pooler=pooler)
+
+
+def embeddings(c: Config, at: str, width: int) -> Iterator[Tensor]:
+    """BertEmbeddings."""
+    positions, types = c.max_position_embeddings, c.type_vocab_size
+    yield from embedding(f"{at}word_embeddings", c.vocab_size, width, padding=c.pad_token_id)
+    yield from embedding(f"{at}position_embeddings", positions, width, "embedding.position")
+    yield from embedding(f"{at}token_type_embeddings", types, width, "embedding.token_type")
+    yield from norm(f"{at}LayerNorm", width)
 
 
 def encoder(c: Config, prefix: str, *, pooler: bool) -> Iterator[Tensor]:

@@ -1,37 +1,34 @@
 """Whisper (Radford et al. 2022): convolutions over a spectrogram, an encoder, a decoder.
 
-The encoder's positions are sines and cosines, which are computed, stored and not trained. Keys have
-no bias. Initialization as in transformers: N(0, init_std^2).
+The layers are BART's, but keys have no bias. The encoder's positions are sines and cosines, which
+are computed, stored and not trained. Initialization as in transformers: N(0, init_std^2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
+from fanin.families import bart
 from fanin.families.family import Family
-from fanin.families.fields import Config, count, derived, flag, number, size, text, token
-from fanin.families.layers import conv, embedding, linear, norm, repeat
+from fanin.families.fields import Config, count, fixed, size, token
+from fanin.families.layers import conv, embedding, linear, norm
 from fanin.model import Tensor
-from fanin.rules import Rules, normal_weights
 
 FIELDS = {
-    "initializer_range": number(0.02, "init_std"),
-    "tie_word_embeddings": flag(True),
+    **bart.BART,
     "vocab_size": size(51865),
     "num_mel_bins": size(80),
     "hidden_size": size(384, "d_model", "hidden_size"),
     "encoder_layers": count(4, "encoder_layers", "num_hidden_layers"),
     "decoder_layers": count(4),
-    "num_hidden_layers": derived(lambda c: max(c.encoder_layers, c.decoder_layers)),
     "encoder_attention_heads": size(6, "encoder_attention_heads", "num_attention_heads"),
     "decoder_attention_heads": size(6),
     "encoder_ffn_dim": size(1536),
     "decoder_ffn_dim": size(1536),
-    "hidden_act": text("gelu", "activation_function"),
     "max_source_positions": size(1500),
     "max_target_positions": size(448),
     "pad_token_id": token(50256),
+    "key_bias": fixed(False),
 }
 
 
@@ -60,7 +57,7 @@ def encoder(c: Config, at: str) -> Iterator[Tensor]:
     yield from conv(f"{at}conv2", d, d, (3,))
     positions, role = c.max_source_positions, "sinusoids.halves"
     yield from embedding(f"{at}embed_positions", positions, d, role)
-    yield from repeat(f"{at}layers", c.encoder_layers, partial(block, c, decodes=False))
+    yield from bart.blocks(c, at, decodes=False)
     yield from norm(f"{at}layer_norm", d)
 
 
@@ -70,35 +67,13 @@ def decoder(c: Config, at: str) -> Iterator[Tensor]:
     yield from embedding(f"{at}embed_tokens", c.vocab_size, d, padding=c.pad_token_id)
     positions, role = c.max_target_positions, "embedding.position"
     yield from embedding(f"{at}embed_positions", positions, d, role)
-    make = partial(block, c, decodes=True)
-    yield from repeat(f"{at}layers", c.decoder_layers, make, branches=3)
+    yield from bart.blocks(c, at, decodes=True)
     yield from norm(f"{at}layer_norm", d)
-
-
-def block(c: Config, at: str, *, decodes: bool) -> Iterator[Tensor]:
-    """WhisperEncoderLayer, WhisperDecoderLayer."""
-    d, inner = c.hidden_size, c.decoder_ffn_dim if decodes else c.encoder_ffn_dim
-    for attention in ("self_attn", "encoder_attn")[: 1 + decodes]:
-        yield from linear(f"{at}{attention}.k_proj", d, d, "attention.key", bias=False)
-        yield from linear(f"{at}{attention}.v_proj", d, d, "attention.value")
-        yield from linear(f"{at}{attention}.q_proj", d, d, "attention.query")
-        yield from linear(f"{at}{attention}.out_proj", d, d, "attention.out")
-        yield from norm(f"{at}{attention}_layer_norm", d)
-    yield from linear(f"{at}fc1", inner, d, "mlp.in")
-    yield from linear(f"{at}fc2", d, inner, "mlp.out")
-    yield from norm(f"{at}final_layer_norm", d)
-
-
-def auto(c: Config) -> Rules:
-    """`PreTrainedModel._init_weights`, which takes an init_std of 0 as it is."""
-    return normal_weights(c.initializer_range)
 
 
 def check(c: Config) -> None:
     """Refuse heads that do not divide the width, and widths without sines and cosines."""
-    c.require_multiple("hidden_size", of="encoder_attention_heads")
-    c.require_multiple("hidden_size", of="decoder_attention_heads")
-    c.require_row("pad_token_id", "vocab_size")
+    bart.check(c)
     if c.hidden_size % 2 or c.hidden_size < 4:
         c.refuse("hidden_size", "must be even and 4 or more, for the encoder's positions")
 
@@ -114,7 +89,7 @@ FAMILIES = [
             "WhisperForCausalLM": causal_lm,
         },
         tied={"proj_out.weight": "model.decoder.embed_tokens.weight"},
-        auto=auto,
+        auto=bart.auto,
         check=check,
     )
 ]
