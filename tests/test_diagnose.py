@@ -315,6 +315,14 @@ def test_norms_at_the_end_of_branches_and_multipliers_take_care_of_depth():
         assert not found(plan_of(config, scheme="llama"), "residual_scaling"), change
 
 
+def test_deep_encoders_of_images():
+    vit = {"model_type": "vit", "hidden_size": 48, "num_hidden_layers": 24}
+    assert only(plan_of(vit, scheme="bert"), "residual_scaling").count == 48
+    note = only(plan_of(vit), "truncation", "note")
+    assert "cut nothing" in note.problem
+    assert plan_of(vit).warnings == ()
+
+
 def test_post_norm_stacks_are_told_of_deepnorm():
     bert = {"model_type": "bert", "hidden_size": 48, "num_hidden_layers": 24}
     assert "deepnorm" in only(plan_of(bert, scheme="bert"), "residual_scaling").remedy

@@ -184,6 +184,8 @@ class _Blocks:
         known = all(_is_predicted(layer, structure) for layer in layers)
         if "embedding" not in embeddings or not known:
             return None
+        if structure.embedding_norm and projection != 1.0:  # a norm between them, as in ELECTRA
+            return None
         normed = any(re.search(r"\bq_(layer)?norm\b", group.pattern) for group in groups)
         size = model.config.get("head_dim") or model.hidden_size // heads
         return cls(structure, model.activation, size, normed, layers, embeddings, projection)

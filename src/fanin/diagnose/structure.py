@@ -152,17 +152,36 @@ def _t5(model: Model) -> Structure:
     return Structure(logit_factor=model.hidden_size**-0.5 if scaled else 1.0, eps=1e-6)
 
 
+def _tower(model: Model) -> Structure:
+    """Encoders of images, and text models beside them."""
+    return Structure(causal=model.model_type == "clip_text_model")
+
+
+def _bart(model: Model) -> Structure:
+    return Structure("post", embedding_norm=True)
+
+
+def _mbart(model: Model) -> Structure:
+    return Structure(embedding_norm=True)
+
+
 def _mamba(model: Model) -> Structure:
     return Structure(None)
 
 
 _STRUCTURES: dict[str, Callable[[Model], Structure]] = {
+    "bart": _bart,
     "bert": _bert,
     "bloom": _bloom,
     "camembert": _bert,
+    "clip": _tower,
+    "clip_text_model": _tower,
+    "clip_vision_model": _tower,
     "deepseek_v2": _pre,
     "deepseek_v3": _pre,
+    "deit": _tower,
     "distilbert": _bert,
+    "electra": _bert,
     "falcon": _parallel,
     "gemma": _gemma,
     "gemma2": _gemma2,
@@ -175,6 +194,7 @@ _STRUCTURES: dict[str, Callable[[Model], Structure]] = {
     "llama": _pre,
     "mamba": _mamba,
     "mamba2": _mamba,
+    "mbart": _mbart,
     "mistral": _pre,
     "mixtral": _mixtral,
     "mt5": _pre,
@@ -187,10 +207,14 @@ _STRUCTURES: dict[str, Callable[[Model], Structure]] = {
     "qwen3": _pre,
     "qwen3_moe": _experts(8),
     "roberta": _bert,
+    "siglip": _tower,
+    "siglip_text_model": _tower,
+    "siglip_vision_model": _tower,
     "stablelm": _layer_norm,
     "starcoder2": _layer_norm,
     "t5": _t5,
     "umt5": _pre,
+    "vit": _tower,
     "whisper": _layer_norm,
     "xlm-roberta": _bert,
 }
