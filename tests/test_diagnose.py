@@ -365,6 +365,9 @@ def test_a_head_of_std_1():
 def test_what_the_code_multiplies_logits_by_counts():
     granite = LLAMA | {"model_type": "granite", "logits_scaling": 8.0, "tie_word_embeddings": False}
     assert not found(plan_of(granite, ("lm_head.weight", "normal(std=1)")), "first_loss")
+    for model_type, warnings in (("t5", 0), ("umt5", 0), ("mt5", 1)):  # by 1/8, but in mT5
+        plan = plan_of({"model_type": model_type, "d_model": 64, "vocab_size": 500})
+        assert len(found(plan, "tied_embedding")) == warnings
     capped = LLAMA | {"model_type": "gemma2", "head_dim": 16, "final_logit_softcapping": 0.5}
     assert not found(plan_of(capped, scheme="torch_default"), "tied_embedding")
 

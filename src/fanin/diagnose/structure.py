@@ -146,7 +146,7 @@ def _experts(by_default: int) -> Callable[[Model], Structure]:
 
 
 def _t5(model: Model) -> Structure:
-    """A tied head sees the hidden state times d^(-1/2); not so in mT5 and UMT5."""
+    """A tied head sees the hidden state times d^(-1/2); not so in mT5."""
     tied = any(alias.startswith("lm_head") for alias in model.tied)
     scaled = bool(model.raw.get("scale_decoder_outputs", tied))
     return Structure(logit_factor=model.hidden_size**-0.5 if scaled else 1.0, eps=1e-6)
@@ -213,7 +213,7 @@ _STRUCTURES: dict[str, Callable[[Model], Structure]] = {
     "stablelm": _layer_norm,
     "starcoder2": _layer_norm,
     "t5": _t5,
-    "umt5": _pre,
+    "umt5": _t5,
     "vit": _tower,
     "whisper": _layer_norm,
     "xlm-roberta": _bert,

@@ -73,7 +73,7 @@ def notes(model: Model, base_width: int = 256, std: float = 0.02) -> list[str]:
 def _kind(part: Part, model: Model) -> str:
     """Which row of the table a part is in; vectors are in that of the input weights."""
     role = part.role
-    if part.layout is None or role == PADDING or role.startswith("embedding"):
+    if part.layout is None or role == PADDING or role.startswith(("embedding", "sinusoids")):
         return INPUT
     if role == "head" or role.startswith("router"):
         return OUTPUT
