@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -275,6 +276,19 @@ def test_a_full_disk_leaves_no_file(tmp_path):
     assert run.returncode == 1
     assert run.stderr == f"fanin: error: {tmp_path}/out/model.safetensors: File too large\n"
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_full_disk_cuts_no_config_short(tmp_path):
+    # The system writes what fits and reports no error; that comes with the next write.
+    plan = tiny_plan(fields={"comment": "x" * 100_000})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65536, hard))
+    try:
+        with pytest.raises(OSError, match=r"File too large: .*config\.json"):
+            write(plan, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def _start(folder, *options):

@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from fanin import recipe
+from fanin import recipe, resume
 from fanin.checkpoint import CheckpointError, write
+from fanin.checkpoint_files import checkpoint_files
 from tiny_models import CONFIGS, tiny_plan
 
 SHARD = 13_000  # bytes; three files of the tiny GPT-2
@@ -285,6 +286,54 @@ def test_a_pipe_or_a_folder_in_the_way(tmp_path):
     (tmp_path / "model.safetensors").mkdir()
     with pytest.raises(IsADirectoryError, match="a folder is in the way"):
         write(tiny_plan(), tmp_path, overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json"])
+@pytest.mark.parametrize("size", [13_000, "5GB"])
+def test_a_text_that_is_no_file_or_has_no_end(tmp_path, name, size):
+    path, own = tmp_path / name, {"max_shard_size": size}
+    write(tiny_plan(), tmp_path, **own)
+    content = _files(tmp_path)
+    path.unlink(missing_ok=True)
+    for put in (
+        lambda: os.mkfifo(path),
+        lambda: path.symlink_to("nowhere"),
+        lambda: (path.touch(), os.truncate(path, 2**42)),
+    ):
+        put()
+        # An index that differs and is a file is ours, damaged, where there is to be one.
+        if name == "config.json" or size == "5GB" or not path.is_file():
+            with pytest.raises(CheckpointError, match=f"holds something else: {name} is "):
+                write(tiny_plan(), tmp_path, **own)
+        write(tiny_plan(), tmp_path, **own, overwrite=True)
+        assert _files(tmp_path) == content
+        path.unlink(missing_ok=True)
+
+
+def test_a_file_that_another_process_removes_meanwhile_is_no_conflict(three_files, monkeypatch):
+    path = three_files / "model-00002-of-00003.safetensors"
+
+    def late(*arguments):
+        path.unlink(missing_ok=True)
+        return original(*arguments)
+
+    original = resume._is_whole
+    monkeypatch.setattr(resume, "_is_whole", late)
+    path.touch()
+    found = resume.survey(three_files, checkpoint_files(tiny_plan(), SHARD))
+    assert not found.conflicts
+    assert path.name not in found.whole | found.damaged
+
+
+def test_a_file_that_is_taken_away_meanwhile_is_an_error(three_files):
+    (three_files / "model-00003-of-00003.safetensors").unlink()
+    first = three_files / "model-00001-of-00003.safetensors"
+
+    def take(done, total):
+        first.unlink(missing_ok=True)
+
+    with pytest.raises(CheckpointError, match=f"removed or replaced {first.name} meanwhile"):
+        write(tiny_plan(), three_files, max_shard_size=SHARD, check=False, progress=take)
 
 
 def test_a_link_is_read_through_and_replaced_without_touching_what_it_names(one_file, tmp_path):

@@ -370,6 +370,23 @@ def test_folders_with_nothing_to_compare(folder, prepare, message):
         verify(folder)
 
 
+def test_texts_that_are_pipes(folder):
+    for name in (INDEX, "config.json"):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+    with pytest.raises(VerifyError, match=r"has no config\.json"):
+        verify(folder)
+    (folder / "config.json").unlink()
+    write(tiny_plan(seed=3), folder / "other")
+    (folder / "other" / "config.json").rename(folder / "config.json")
+    assert verify(folder).problems == (f"{INDEX} is missing",)
+
+
+def test_an_index_that_has_no_end(folder):
+    os.truncate(folder / INDEX, 2**42)
+    assert verify(folder).problems == (f"{INDEX} is not an index",)
+
+
 def test_files_of_others(tmp_path):
     save_file({"x": np.zeros(1)}, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(VerifyError, match="was not written by fanin: it has no recipe"):

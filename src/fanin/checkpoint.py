@@ -180,7 +180,7 @@ def write(
             with partial_file(folder / content.filename, fsync=fsync) as descriptor:
                 content.write(descriptor, threads, bar.advance, fsync=fsync)
             bar.finish(content)
-        there, texts = _finish(folder, files, overwrite, fsync)
+        there, texts = _finish(folder, files, own, overwrite, fsync)
 
     kept = {content.filename: content not in todo for content in own} | texts
     return Report(
@@ -264,7 +264,11 @@ def _spared(
 
 
 def _finish(
-    folder: Path, files: CheckpointFiles, overwrite: bool, fsync: bool
+    folder: Path,
+    files: CheckpointFiles,
+    own: Sequence[ShardContent],
+    overwrite: bool,
+    fsync: bool,
 ) -> tuple[set[str], dict[str, bool]]:
     """Write the config, and the index if all files are there.
 
@@ -273,6 +277,11 @@ def _finish(
     found = survey(folder, files)
     if not overwrite:
         _refuse(found.conflicts, folder)  # others write here, and something else
+    for content in own:
+        if content.filename not in found.whole:
+            raise CheckpointError(
+                f"{folder}: another process has removed or replaced {content.filename} meanwhile"
+            )
     complete = all(shard.filename in found.whole for shard in files.shards)
     texts = {}
     for name, text in files.texts.items():
@@ -280,8 +289,11 @@ def _finish(
             continue
         texts[name] = name in found.whole
         if not texts[name]:
-            with partial_file(folder / name, fsync=fsync) as descriptor:
-                os.write(descriptor, text)
+            with (
+                partial_file(folder / name, fsync=fsync) as descriptor,
+                open(descriptor, "wb", closefd=False) as file,
+            ):
+                file.write(text)
     return found.whole, texts
 
 

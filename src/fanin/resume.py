@@ -19,6 +19,7 @@ from typing import Any
 
 from fanin import recipe
 from fanin.checkpoint_files import CONFIG, INDEX, CheckpointFiles, config_difference
+from fanin.config import MAX_FILE
 from fanin.safetensors_header import parse_header, read_header
 from fanin.safetensors_layout import Shard
 
@@ -65,7 +66,7 @@ def _survey(folder: Path, files: CheckpointFiles) -> Found:
         shard = shards.get(name)
         if shard is not None and _is_whole(folder / name, shard):
             found.whole.add(name)
-        elif shard is not None and (folder / name).is_file() and _header(folder / name) is None:
+        elif shard is not None and _is_file(folder / name) and _header(folder / name) is None:
             unreadable.append(name)
         elif reason := _difference(_header(folder / name), shard, files.recipe):
             found.conflicts[name] = f"{name} {reason}"
@@ -84,15 +85,23 @@ def _survey(folder: Path, files: CheckpointFiles) -> Found:
     return found
 
 
+def _is_file(path: Path) -> bool:
+    """Whether it may be opened (a pipe would wait for its other end); FileNotFoundError if gone."""
+    if path.is_file():
+        return True
+    path.lstat()
+    return False
+
+
 def _is_whole(path: Path, shard: Shard) -> bool:
-    if not path.is_file() or path.stat().st_size != shard.num_bytes:
+    if not _is_file(path) or path.stat().st_size != shard.num_bytes:
         return False
     with open(path, "rb") as file:
         return file.read(len(shard.header)) == shard.header
 
 
 def _header(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():  # opening a pipe would wait for its other end
+    if not _is_file(path):
         return None
     try:
         return read_header(path, complete=False)  # a torn file of ours still says whose it is
@@ -112,25 +121,36 @@ def _difference(header: dict[str, Any] | None, shard: Shard | None, ours: dict[s
 
 
 def _survey_index(path: Path, files: CheckpointFiles, found: Found) -> None:
-    text = path.read_bytes()
-    fits = text == files.texts.get(INDEX)  # also that of another recipe for the same tensors
+    expected = files.texts.get(INDEX)
+    text = _read(path, len(expected or b"") + 1)
+    fits = (
+        expected is not None and text == expected
+    )  # also that of another recipe for these tensors
     if fits and not found.conflicts:
         found.whole.add(INDEX)
-    elif fits or (INDEX in files.texts and (not text or found.ours)):
+    elif fits or (expected is not None and text is not None and (not text or found.ours)):
         found.damaged.add(INDEX)
     else:
         found.conflicts[INDEX] = f"{INDEX} is of another checkpoint"
 
 
+def _read(path: Path, limit: int) -> bytes | None:
+    """The first bytes of a file, or None if it is none; nobody knows how long others' files are."""
+    if not _is_file(path):
+        return None
+    with path.open("rb") as file:
+        return file.read(limit)
+
+
 def _survey_config(path: Path, files: CheckpointFiles, found: Found) -> None:
-    text = path.read_bytes()
+    text = _read(path, MAX_FILE + 1)
     try:
-        there = json.loads(text)
+        there = json.loads(text or b"")
     except (ValueError, RecursionError):
         there = None
     if there == files.config:
         found.whole.add(CONFIG)
-    elif not text or there == files.given_config:
+    elif text == b"" or there == files.given_config:
         return  # the given file itself, in place: replaced, but not removed before
     elif not isinstance(there, dict):
         found.conflicts[CONFIG] = f"{CONFIG} is not a JSON object"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanin import recipe
 from fanin.checkpoint_files import INDEX
+from fanin.config import MAX_FILE
 from fanin.resume import WEIGHTS
 from fanin.safetensors_header import parse_header, read_header
 from fanin.safetensors_layout import Shard, index, shard_of
@@ -129,7 +130,7 @@ def _index_problems(folder: Path, files: Sequence[StoredFile], plan: Plan) -> li
     path = folder / INDEX
     if [file.name for file in files] == [SINGLE]:
         return [f"{INDEX} belongs to several files, and there is one"] if path.exists() else []
-    if not path.exists():
+    if not path.is_file():
         return [f"{INDEX} is missing"]
     if any(file.problem for file in files):
         return []
@@ -137,8 +138,10 @@ def _index_problems(folder: Path, files: Sequence[StoredFile], plan: Plan) -> li
     shards = [
         shard_of(file.name, _entries(file.tensors, by_name), {"format": "pt"}) for file in files
     ]
-    text = path.read_bytes()
-    if text == index(shards, plan.num_parameters):
+    due = index(shards, plan.num_parameters)
+    with path.open("rb") as file:
+        text = file.read(max(MAX_FILE, 2 * len(due)))
+    if text == due:
         return []
     return [f"{INDEX} {_index_difference(text, files)}"]
 

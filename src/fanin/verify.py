@@ -243,7 +243,7 @@ def _plan(folder: Path, files: Sequence[StoredFile]) -> tuple[dict[str, Any], Pl
         if other != theirs:
             difference = recipe.differences(other, theirs)
             raise VerifyError(f"{folder}: {name} and {first} are of two recipes: {difference}")
-    if not (folder / CONFIG).exists():
+    if not (folder / CONFIG).is_file():
         raise VerifyError(f"{folder} has no {CONFIG}, which says what the weights should be")
     try:
         return theirs, recipe.plan_again(theirs, folder / CONFIG)
