@@ -83,6 +83,7 @@ def test_parse(text, init):
         ("[normal]", "is a name or a call"),
         ("\0", "is a name or a call"),
         ("(" * 500 + ")" * 500, "is a name or a call"),
+        ("normal(std=a" + ".a" * 480 + ")", "is a name or a call"),
         ("normal" * 1000, "is a name or a call"),
         ("norml(std=1)", "unknown initializer 'norml'; did you mean 'normal'"),
         ("normal(sdt=1)", r"unknown argument of normal 'sdt'; did you mean 'std'\? allowed: mean,"),

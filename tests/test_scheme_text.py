@@ -74,6 +74,7 @@ def test_canonical_text(text, canonical):
         ("zero_residual(base=1)", "base must be a scheme, got 1"),
         ("he(**d)", r"\*\* is not allowed"),
         ("he(" + "a" * 2000, "a scheme is a name or a call"),
+        ("he(qk_scale=a" + ".a" * 480 + ")", "a scheme is a name or a call"),
     ],
 )
 def test_what_is_refused(text, message):

@@ -59,13 +59,16 @@ def read_call(text: str, kind: str, example: str, *, expressions: bool = False) 
         case _:
             raise problem
     kwargs: dict[str, Any] = {}
-    for key, value in named:
-        if key is None:
-            raise ValueError(f"{text!r}: ** is not allowed")
-        if key in kwargs:
-            raise ValueError(f"{text!r}: {key} is given twice")
-        kwargs[key] = _literal(text, value, expressions)
-    return Call(name, [_literal(text, value, expressions) for value in args], kwargs)
+    try:
+        for key, value in named:
+            if key is None:
+                raise ValueError(f"{text!r}: ** is not allowed")
+            if key in kwargs:
+                raise ValueError(f"{text!r}: {key} is given twice")
+            kwargs[key] = _literal(text, value, expressions)
+        return Call(name, [_literal(text, value, expressions) for value in args], kwargs)
+    except RecursionError:  # a tree of hundreds of levels, which the parser takes
+        raise problem from None
 
 
 def _literal(text: str, node: ast.expr, expressions: bool) -> Any:

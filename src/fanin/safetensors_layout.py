@@ -41,6 +41,7 @@ DTYPE_CODES = {
     "bool": "BOOL",
 }
 _RANK = {dtype: rank for rank, dtype in enumerate(DTYPE_CODES)}
+_SIZE = r"\s*(\d{1,40}(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*"
 _UNITS = {
     "": 1,
     "B": 1,
@@ -134,7 +135,7 @@ def parse_size(size: int | str) -> int:
     >>> parse_size("5GB"), parse_size("1.5 KiB"), parse_size(4096)
     (5000000000, 1536, 4096)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", str(size), re.ASCII | re.I)
+    match = re.fullmatch(_SIZE, str(size), re.ASCII | re.I)
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError(
             f"size {size!r} is not a number of bytes with a unit such as '500MB' or '5GB'"
