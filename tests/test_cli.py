@@ -305,6 +305,24 @@ def test_errors_of_the_system_are_one_line(run, config, tmp_path):
     assert err == f"fanin: error: {tmp_path}/file/below: Not a directory\n"
 
 
+def test_errors_that_quote_anything_are_one_line(run, tmp_path):
+    config = tmp_path / "given.json"
+    config.write_text(json.dumps(CONFIGS["gpt2"] | {"a\nb\x1b[31m\ud800": 5}))
+    run("init", config, tmp_path / "out")
+    config.write_text(json.dumps(CONFIGS["gpt2"]))
+    code, _, err = run("init", config, tmp_path / "out")
+    assert code == 1
+    assert r"config.json has a\nb\x1b[31m\ud800 5 there, None here" in err
+    assert err.count("\n") == 1
+
+
+def test_a_path_that_stdout_cannot_encode(config, tmp_path):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    run = _process("init", config, tmp_path / "\u00fc\udcff", env=environment)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert r"/\xfc\udcff is complete" in run.stdout
+
+
 def test_out_of_memory_is_one_line(run, config, monkeypatch):
     def fail(*arguments, **options):
         raise MemoryError

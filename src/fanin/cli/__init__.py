@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from typing import NoReturn
 
 from fanin import __version__
 from fanin.cli import bench, info, init, plan, verify
+from fanin.cli.one_line import one_line
 
 __all__ = ["main"]
 
@@ -46,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done, 1 failed, 2 wrong usage; 128 and the number of the signal that ended the run,
         as a shell says it: 130 for Ctrl-C, 143 for SIGTERM, 141 if stdout was closed early.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have any bytes
     try:
         code = _run(argv)
         print(end="", flush=True)  # here, where an error is still an exit code
@@ -80,7 +84,7 @@ def _run(argv: Sequence[str] | None) -> int:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"fanin: error: {message}\n")
+        self.exit(USAGE, f"fanin: error: {one_line(message)}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fail(message: str, code: int = FAILED) -> int:
-    print(f"fanin: error: {message}", file=sys.stderr)
+    print(f"fanin: error: {one_line(message)}", file=sys.stderr)
     return code
 
 

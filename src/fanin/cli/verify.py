@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from fanin.cli.one_line import one_line
 from fanin.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -68,4 +69,4 @@ def _text(report: Report) -> str:
     )
     result = "are as sampled" if report.ok else "were looked at"
     lines.append(f"{what} bytes {result} ({report.seconds:.2f} s)")
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
