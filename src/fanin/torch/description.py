@@ -7,23 +7,26 @@ its name and shape. What transformers' `_init_weights` would do is `auto` where 
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
+from fanin.families.layers import part
 from fanin.initializers import Constant, Initializer
-from fanin.model import PADDING, Model, Part, Tensor
+from fanin.initializers.values import Values
+from fanin.model import PADDING, VALUES, Model, Part, Tensor
+from fanin.names import dense_role, in_blocks
 from fanin.rules import IDENTITY, Rules, initializer_of
-from fanin.torch.hugging_face import Intentions, family_model, intentions
+from fanin.torch.hugging_face import Intentions, family_model, intentions, is_pretrained
 from fanin.torch.inventory import Inventory
-from fanin.torch.layers import UNKNOWN, Described, describe, unknown_parameter
+from fanin.torch.layers import Described, describe, unknown_parameter
 from fanin.torch.places import Places
 from fanin.torch.report import InitializationError
+from fanin.torch.stored_form import Views, keyed, split, stored_views
 
-__all__ = ["Description", "describe_module"]
+__all__ = ["Description", "describe_module", "given_values"]
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,10 @@ class Description:
     """What is known of the parameters and buffers of a module."""
 
     model: Model
-    own: tuple[tuple[str, Initializer], ...]  # (pattern, rule) of parameters without a role
-    values: dict[str, torch.Tensor]  # of parameters that the module computes
     buffers: dict[str, torch.Tensor]  # of buffers that the module computes
     copies: dict[str, str]  # parameter -> the stored one that the config ties it to
+    drawn: set[str]  # parameters with values that the module draws from torch's generator itself
+    views: Views | None = None  # of a model of transformers: what its files hold of it
 
 
 def describe_module(inventory: Inventory, selected: Collection[str], seed: int) -> Description:
@@ -59,23 +62,58 @@ def describe_module(inventory: Inventory, selected: Collection[str], seed: int) 
         {path for path, module in inventory.modules.items() if module._buffers or rest},
         seed,
     )
-    starts: dict[str, Initializer] = {}  # by part
+    starts: dict[str, Initializer] = {}  # by tensor
     for tensor, start in _of_layers(inventory, rest, found):
         tensors[tensor.name] = tensor
         if start is not None:
-            starts |= {part.name: start for part in tensor.parts}
-    values = {name: value for name, value in found.values.items() if name in rest}
-    wanted = {copies.get(name, name) for name in selected} - values.keys()
+            starts[tensor.name] = start
+    views = None
+    if family is None and is_pretrained(inventory.root):
+        tensors, views = _as_stored(inventory, _named_roles(inventory, tensors))
+    wanted = {copies.get(name, name) for name in selected}
     order = (*inventory.parameters, *inventory.buffers)
     chosen = tuple(tensors[name] for name in order if name in tensors and name in wanted)
-    own = tuple(
-        (glob.escape(tensor.name), starts[tensor.name])
-        for tensor in chosen
-        if tensor.role == UNKNOWN and tensor.name in starts
-    )
-    return Description(
-        _model(inventory, family, chosen, starts, copies), own, values, found.buffers, copies
-    )
+    model = _model(inventory, family, chosen, starts, copies)
+    return Description(model, found.buffers, copies, found.drawn, views)
+
+
+def _named_roles(inventory: Inventory, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tell the dense layers of a model of transformers apart, and number its blocks."""
+    head = inventory.root.get_output_embeddings()
+    heads = {id(parameter) for parameter in head.parameters()} if head is not None else set()
+    result = {}
+    for tensor in in_blocks(tensors.values()):
+        if tensor.role == "dense":
+            own = id(inventory.parameters[tensor.name].tensor)
+            role = "head" if own in heads else dense_role(tensor.name.rpartition(".")[0])
+            parts = tuple(replace(part, role=role) for part in tensor.parts)
+            tensor = replace(tensor, role=role, parts=parts)
+        result[tensor.name] = tensor
+    return result
+
+
+def _as_stored(
+    inventory: Inventory, tensors: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], Views | None]:
+    """Key the parts of a model of transformers by their names in its files, if they are known."""
+    shapes = {
+        name: tuple(held.tensor.shape)
+        for held in (*inventory.parameters.values(), *inventory.buffers.values())
+        for name in (held.name, *held.aliases)
+        if held.persistent
+    }
+    try:
+        found = stored_views(inventory.root, shapes)
+        if found is None:
+            return tensors, None
+        views = {
+            stored: tuple(replace(view, name=inventory.first_name(view.name)) for view in joined)
+            for stored, joined in found.items()
+        }
+        pieces = {name: split(tensor, views) for name, tensor in tensors.items()}
+        return keyed(pieces, views), views
+    except (AttributeError, KeyError, ValueError):  # a module that was changed since it was made
+        return tensors, None
 
 
 def _of_family(family: Model, inventory: Inventory) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -126,11 +164,21 @@ def _intended(tensor: Tensor, start: Initializer | None, found: Intentions) -> D
     """Put what transformers would do in the place of what torch does."""
     if tensor.name in found.unclear:
         return tensor, None
+    if tensor.name in found.values:
+        return given_values(tensor.name, found.values[tensor.name], tensor.shape)
     start = found.initializers.get(tensor.name, start)
     if tensor.role == "norm.scale" and start == Constant(0.0):
         parts = tuple(replace(part, role="norm.scale.offset") for part in tensor.parts)
         tensor = Tensor.of(tensor.name, tensor.shape, parts)
     return tensor, start
+
+
+def given_values(name: str, values: torch.Tensor, shape: tuple[int, ...]) -> Described:
+    """Return a tensor that the module computes, with its values, which may have to be expanded."""
+    if values.dtype in (torch.bfloat16, torch.float16):
+        values = values.float()
+    tensor = Tensor.of(name, shape, (part(name, VALUES, shape, None),))
+    return tensor, Values(values.detach().cpu().numpy())
 
 
 def _model(
@@ -142,7 +190,13 @@ def _model(
 ) -> Model:
     architecture = type(inventory.root).__name__
     tied = {**inventory.aliases, **copies}
-    auto = _auto(tensors, starts, family.auto if family else {})
+    by_part = {
+        part.name: starts[tensor.name]
+        for tensor in tensors
+        for part in tensor.parts
+        if tensor.name in starts
+    }
+    auto = _auto(tensors, by_part, family.auto if family else {})
     if family is not None:
         return replace(family, tensors=tensors, tied=tied, auto=auto)
     blocks = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)

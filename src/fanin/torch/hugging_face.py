@@ -38,7 +38,7 @@ from fanin.rules import trunc_normal
 from fanin.streams import position
 from fanin.torch.inventory import Inventory
 
-__all__ = ["Intentions", "family_model", "intentions"]
+__all__ = ["Intentions", "family_model", "intentions", "is_pretrained"]
 
 UNTOUCHED = 0.625
 """Value of a stand-in for a parameter, exact in every float dtype (and 0 in an integer one)."""
@@ -64,12 +64,13 @@ class Intentions:
     values: dict[str, torch.Tensor] = field(default_factory=dict)  # computed, by parameter
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)  # computed, by buffer
     unclear: set[str] = field(default_factory=set)  # parameters filled in a way unknown here
+    drawn: set[str] = field(default_factory=set)  # parameters whose values torch's generator made
 
 
 def family_model(root: nn.Module) -> Model | None:
     """Return the fanin model of a transformers model, or None if no family knows it."""
     names = [cls.__name__ for cls in type(root).__mro__ if _is_transformers(cls)]
-    if not names or not _is_pretrained(root):
+    if not names or not is_pretrained(root):
         return None
     raw = root.config.to_dict()
     family = families.FAMILIES.get(str(raw.get("model_type")))
@@ -96,11 +97,17 @@ def intentions(inventory: Inventory, paths: set[str], seed: int) -> Intentions:
             if path not in owners or path not in paths:
                 continue
             torch.default_generator.manual_seed(position(seed, f"{path}#values"))
+            state, before = torch.get_rng_state(), dict(found.values)
             try:
                 owners[path]._init_weights(inventory.modules[path])
             except RuntimeError:  # it wrote to a stand-in
                 inside = (name for name in inventory.parameters if name.startswith(f"{path}."))
                 found.unclear.update(inside)
+            noted = {name for name, value in found.values.items() if before.get(name) is not value}
+            if torch.equal(torch.get_rng_state(), state):
+                found.drawn -= noted
+            else:
+                found.drawn |= noted
     return found
 
 
@@ -108,9 +115,9 @@ def _owners(inventory: Inventory) -> dict[str, Any]:
     """The model of transformers that each module belongs to, the innermost one."""
     owners: dict[str, Any] = {}
     for path, module in inventory.modules.items():
-        if _is_pretrained(module) and _is_transformers(type(module)._init_weights):
+        if is_pretrained(module) and _is_transformers(type(module)._init_weights):
             owners[path] = module
-        elif _is_pretrained(module):  # its `_init_weights` is somebody else's
+        elif is_pretrained(module):  # its `_init_weights` is somebody else's
             continue
         else:
             parent = path
@@ -123,7 +130,8 @@ def _owners(inventory: Inventory) -> dict[str, Any]:
     return owners
 
 
-def _is_pretrained(module: nn.Module) -> bool:
+def is_pretrained(module: nn.Module) -> bool:
+    """True for a model of transformers, or one derived from it."""
     library = sys.modules.get("transformers.modeling_utils")
     return library is not None and isinstance(module, library.PreTrainedModel)
 

@@ -15,13 +15,13 @@ from torch import nn
 
 from fanin import diagnose, schemes
 from fanin.initializers import Initializer
+from fanin.initializers.values import Values
 from fanin.output import dtype_name
 from fanin.overrides import (
     Overrides,
     override_pairs,
     overriding,
     read_overrides,
-    replacing,
 )
 from fanin.plan import Entry, Plan, make_plan
 from fanin.plan_checks import check_draws
@@ -132,8 +132,6 @@ def initialize_(
     with torch.no_grad():
         for name, entry in entries.items():
             _fill((parameters.get(name) or buffers[name]).tensor, entry, seed, threads)
-        for name in description.values.keys() & parameters.keys():
-            _copy(parameters[name].tensor, description.values[name])
         rest = {name: held for name, held in buffers.items() if name not in entries}
         recomputed = _recompute(rest, description.buffers)
     rows = _rows(inventory, entries, description, kept, recomputed)
@@ -156,8 +154,8 @@ def _plan(
     overrides: list[tuple[str, str | Initializer]],
 ) -> Plan:
     """Make the plan; where parts have no rule, an error that lists all of them."""
-    model, chosen = description.model, replacing(description.own, overrides)
-    rules, read = schemes.rules(scheme, model), read_overrides(chosen, model)
+    model = description.model
+    rules, read = schemes.rules(scheme, model), read_overrides(overrides, model)
     unmatched = [
         tensor.name
         for tensor in model.tensors
@@ -165,7 +163,7 @@ def _plan(
     ]
     if unmatched:
         raise InitializationError(f"{model.architecture}, scheme {scheme!r}", unmatched=unmatched)
-    return make_plan(model, scheme=scheme, seed=seed, dtype="float32", overrides=chosen)
+    return make_plan(model, scheme=scheme, seed=seed, dtype="float32", overrides=overrides)
 
 
 def _entries(
@@ -195,12 +193,6 @@ def _fill(tensor: torch.Tensor, entry: Entry, seed: int, threads: int) -> None:
         entry.fill(local[places], seed=seed, box=box, threads=threads)
     if is_sharded(tensor):  # the shard counts its own changes
         torch.autograd.graph.increment_version(tensor)
-
-
-def _copy(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    local = local_tensor(tensor)
-    for box, places in local_boxes(tensor):
-        local[places].copy_(value.expand(tensor.shape)[box])
 
 
 def _recompute(buffers: Mapping[str, Held], computed: Mapping[str, torch.Tensor]) -> set[str]:
@@ -237,12 +229,12 @@ def _rows(
         for name, held in tensors.items():
             if name in kept:
                 action, detail = "kept", kept[name]
+            elif name in recomputed or (name in entries and _is_computed(entries[name])):
+                action, detail = "recomputed", f"by {type(held.module).__name__}"
             elif name in entries:
                 action, detail = "filled", entries[name].initializer
                 if name in description.copies:
                     detail += f", as {description.copies[name]}"
-            elif name in description.values or name in recomputed:
-                action, detail = "recomputed", f"by {type(held.module).__name__}"
             elif kind == "parameter":
                 action, detail = "kept", "no elements"
             else:
@@ -251,3 +243,7 @@ def _rows(
             rows.append(Row(name, kind, shape, dtype, action, detail))
             rows += [Row(alias, kind, shape, dtype, "tied", f"to {name}") for alias in held.aliases]
     return rows
+
+
+def _is_computed(entry: Entry) -> bool:
+    return all(isinstance(initializer, Values) for initializer in entry.initializers)

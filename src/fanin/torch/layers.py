@@ -20,15 +20,12 @@ from fanin.families.experts import expert_stack
 from fanin.families.layers import part, table
 from fanin.initializers import Constant, Initializer, Normal, TorchLinear, Uniform
 from fanin.layouts import resolve_layout
-from fanin.model import Tensor
+from fanin.model import UNKNOWN, Tensor
 
-__all__ = ["UNKNOWN", "Described", "describe", "unknown_parameter"]
+__all__ = ["Described", "describe", "unknown_parameter"]
 
 Described = tuple[Tensor, Initializer | None]
 """A tensor, and what torch initializes it with (padding rows apart); None if it does not."""
-
-UNKNOWN = "parameter"
-"""Role of a parameter of which nothing is known: no scheme has a rule for it."""
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 
