@@ -245,7 +245,7 @@ def test_experts_of_other_models_are_matrices_of_their_own():
     module = from_config(raw)
     initialize_(module, "xavier", seed=5)
     experts = module.model.layers[1].mlp.experts
-    name = "model.layers.1.mlp.experts.gate_up_proj#2.up"
+    name = "model.layers.1.block_sparse_moe.experts.2.w3.weight"  # in files
     expected = fanin.xavier_uniform((48, 128), seed=5, name=name)
     assert torch.equal(experts.gate_up_proj[2, 48:], torch.from_numpy(expected))
 

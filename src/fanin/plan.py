@@ -160,8 +160,8 @@ class Plan:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What the scheme asks for beside these weights: a sentence each."""
-        notes = schemes.notes(self.scheme, self.model)
+        """What is to be known of the model, and what the scheme asks for beside these weights."""
+        notes = [*self.model.notes, *schemes.notes(self.scheme, self.model)]
         by_factor: dict[float, dict[str, None]] = {}
         for entry in self.entries:
             factor = self.learning_rates.get(entry.tensor.name, 1.0)

@@ -58,11 +58,14 @@ def without_rule(parts: Sequence[Part], scheme: str) -> str:
         key = (part.role, part.name if len(parts) == 1 else numberless(part.name))
         named[key] = named.get(key, 0) + 1
     told = [
-        f"{name}{f' ({count} of them)' if count > 1 else ''}: scheme {scheme!r} has no rule for"
-        f" {role!r}"
+        f"{name}{f' ({count} of them)' if count > 1 else ''}: "
+        + (_NOTHING if role == UNKNOWN else f"scheme {scheme!r} has no rule for {role!r}")
         for (role, name), count in named.items()
     ]
     return "; ".join(told) + "; set one, as in --set 'PATTERN=INITIALIZER'"
+
+
+_NOTHING = "nothing says what it starts from"
 
 
 def check_draws(entries: Sequence[Entry], seed: int) -> None:

@@ -6,6 +6,7 @@ here and put its `FAMILIES` into the table.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import Any
 
@@ -42,7 +43,7 @@ from fanin.families import (
     vit,
     whisper,
 )
-from fanin.families.family import PLANNED, Family
+from fanin.families.family import OTHERS, Family
 from fanin.model import Model
 
 __all__ = ["FAMILIES", "build", "load"]
@@ -99,6 +100,9 @@ def load(config: str | os.PathLike[str]) -> Model:
 def build(raw: dict[str, Any], source: str = "config.json") -> Model:
     """Return the model that the fields of a config describe.
 
+    A family that is built in wins; any other architecture is read through transformers, if that is
+    installed (`pip install "fanin[hf]"`).
+
     Parameters
     ----------
     raw : dict
@@ -109,7 +113,8 @@ def build(raw: dict[str, Any], source: str = "config.json") -> Model:
     Raises
     ------
     ValueError
-        The model type or architecture is not built in, or a field has an impossible value.
+        Neither fanin nor an installed transformers knows the model type or architecture, or a field
+        has an impossible value.
 
     Examples
     --------
@@ -122,8 +127,17 @@ def build(raw: dict[str, Any], source: str = "config.json") -> Model:
     if not isinstance(model_type, str):
         problem = "is missing" if model_type is None else f"is {model_type!r}, which is no string"
         raise ValueError(f"{source}: model_type {problem}; known: {', '.join(sorted(FAMILIES))}")
-    if model_type not in FAMILIES:
+    family = FAMILIES.get(model_type)
+    if family is not None and (family.knows(raw) or not _has_transformers()):
+        return family.build(raw, source)
+    if not _has_transformers():
         raise ValueError(
-            f"{source}: {unknown('model_type', model_type, sorted(FAMILIES))} ({PLANNED})"
+            f"{source}: {unknown('model_type', model_type, sorted(FAMILIES))} ({OTHERS})"
         )
-    return FAMILIES[model_type].build(raw, source)
+    from fanin.torch.architectures import model_of_config
+
+    return model_of_config(raw, source)
+
+
+def _has_transformers() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))

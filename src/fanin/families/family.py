@@ -17,9 +17,9 @@ from fanin.model import Model, Tensor
 from fanin.output import dtype_name
 from fanin.rules import Rules
 
-__all__ = ["COMMON", "Family"]
+__all__ = ["COMMON", "Family", "config_dtype"]
 
-PLANNED = "others are not supported yet; fanin[hf] will read them through transformers"
+OTHERS = 'for those that transformers knows: pip install "fanin[hf]"'
 """What an error about an unknown model adds."""
 
 COMMON: Mapping[str, Field] = {
@@ -62,7 +62,7 @@ class Family:
             tensors=tuple(tensor for tensor in tensors if tensor.name not in tied),
             num_layers=config.num_hidden_layers,
             hidden_size=config.hidden_size,
-            dtype=_dtype(raw, source),
+            dtype=config_dtype(raw, source),
             activation=config.hidden_act,
             tied=tied,
             auto=self.auto(config),
@@ -81,6 +81,13 @@ class Family:
         pairs = ((name, own(name) if callable(own) else own.get(name, name)) for name in names)
         return {name: renamed for name, renamed in pairs if renamed != name}
 
+    def knows(self, raw: Mapping[str, Any]) -> bool:
+        """False for a config of an architecture that the family does not have."""
+        given = raw.get("architectures")
+        if not isinstance(given, list) or not given or not isinstance(given[0], str):
+            return True  # or it is refused
+        return given[0] in self.architectures
+
     def _architecture(self, raw: dict[str, Any], source: str) -> str:
         given = raw.get("architectures")
         if given is None or given == []:
@@ -90,12 +97,12 @@ class Family:
         if given[0] not in self.architectures:
             raise ValueError(
                 f"{source}: {unknown('architecture', given[0], self.architectures)}"
-                f" for model_type {self.model_type!r} ({PLANNED})"
+                f" for model_type {self.model_type!r} ({OTHERS})"
             )
         return str(given[0])
 
 
-def _dtype(raw: Mapping[str, Any], source: str) -> str:
+def config_dtype(raw: Mapping[str, Any], source: str) -> str:
     """The dtype that a config asks for; new files say `dtype`, older ones `torch_dtype`."""
     field = "torch_dtype" if raw.get("dtype") is None else "dtype"
     value = raw.get(field)

@@ -7,26 +7,25 @@ its name and shape. What transformers' `_init_weights` would do is `auto` where 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
-from fanin.families.layers import part
 from fanin.initializers import Constant, Initializer
 from fanin.initializers.values import Values
 from fanin.model import PADDING, VALUES, Model, Part, Tensor
 from fanin.names import dense_role, in_blocks
 from fanin.rules import IDENTITY, Rules, initializer_of
 from fanin.torch.hugging_face import Intentions, family_model, intentions, is_pretrained
-from fanin.torch.inventory import Inventory
+from fanin.torch.inventory import Held, Inventory
 from fanin.torch.layers import Described, describe, unknown_parameter
-from fanin.torch.places import Places
+from fanin.torch.places import Places, with_role
 from fanin.torch.report import InitializationError
 from fanin.torch.stored_form import Views, keyed, split, stored_views
 
-__all__ = ["Description", "describe_module", "given_values"]
+__all__ = ["Description", "buffer_values", "describe_module", "given_values"]
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ def _named_roles(inventory: Inventory, tensors: dict[str, Tensor]) -> dict[str, 
         if tensor.role == "dense":
             own = id(inventory.parameters[tensor.name].tensor)
             role = "head" if own in heads else dense_role(tensor.name.rpartition(".")[0])
-            parts = tuple(replace(part, role=role) for part in tensor.parts)
-            tensor = replace(tensor, role=role, parts=parts)
+            tensor = with_role(tensor, role)
         result[tensor.name] = tensor
     return result
 
@@ -110,8 +108,7 @@ def _as_stored(
             stored: tuple(replace(view, name=inventory.first_name(view.name)) for view in joined)
             for stored, joined in found.items()
         }
-        pieces = {name: split(tensor, views) for name, tensor in tensors.items()}
-        return keyed(pieces, views), views
+        return keyed(split(tensors, views), views), views
     except (AttributeError, KeyError, ValueError):  # a module that was changed since it was made
         return tensors, None
 
@@ -177,8 +174,22 @@ def given_values(name: str, values: torch.Tensor, shape: tuple[int, ...]) -> Des
     """Return a tensor that the module computes, with its values, which may have to be expanded."""
     if values.dtype in (torch.bfloat16, torch.float16):
         values = values.float()
-    tensor = Tensor.of(name, shape, (part(name, VALUES, shape, None),))
+    tensor = with_role(unknown_parameter(name, shape), VALUES)
     return tensor, Values(values.detach().cpu().numpy())
+
+
+def buffer_values(held: Held, computed: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """Return what a buffer starts from, which may have to be expanded; None if nobody says."""
+    if held.name in computed:
+        return computed[held.name]
+    is_norm = isinstance(held.module, nn.modules.batchnorm._NormBase)
+    if is_norm and held.attribute in _STATISTICS:
+        return torch.tensor(_STATISTICS[held.attribute], dtype=held.tensor.dtype)
+    return None
+
+
+_STATISTICS = {"running_mean": 0, "running_var": 1, "num_batches_tracked": 0}
+"""What the buffers of batch and instance norms start from."""
 
 
 def _model(

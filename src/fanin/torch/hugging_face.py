@@ -41,7 +41,7 @@ from fanin.torch.inventory import Inventory
 __all__ = ["Intentions", "family_model", "intentions", "is_pretrained"]
 
 UNTOUCHED = 0.625
-"""Value of a stand-in for a parameter, exact in every float dtype (and 0 in an integer one)."""
+"""Value of a stand-in for a parameter (0 in an integer one)."""
 
 DONE = "_is_hf_initialized"
 """The attribute by which transformers marks modules, as it marks tensors it has loaded."""
@@ -158,7 +158,10 @@ def _recording(inventory: Inventory, found: Intentions) -> Iterator[None]:
 
     bare: dict[str, torch.Tensor] = {}
     for held in inventory.parameters.values():
-        element = torch.full((), UNTOUCHED, dtype=held.tensor.dtype, device="cpu")
+        # What is computed in a parameter's dtype is computed in float32, and rounded once.
+        narrow = held.tensor.is_floating_point() and held.tensor.dtype != torch.float64
+        dtype = torch.float32 if narrow else held.tensor.dtype
+        element = torch.full((), UNTOUCHED, dtype=dtype, device="cpu")
         bare[held.name] = nn.Parameter(element.expand(held.tensor.shape), requires_grad=False)
     copied: dict[str, torch.Tensor] = {}
     for held in inventory.buffers.values():

@@ -28,7 +28,7 @@ from fanin.plan_checks import check_draws
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
 from fanin.threads import thread_count
-from fanin.torch.description import Description, describe_module
+from fanin.torch.description import Description, buffer_values, describe_module
 from fanin.torch.inventory import Held, Inventory, local_tensor, take_inventory
 from fanin.torch.report import InitializationError, Report, Row
 from fanin.torch.selection import check_overrides, check_tensors, kept_tensors
@@ -199,21 +199,10 @@ def _recompute(buffers: Mapping[str, Held], computed: Mapping[str, torch.Tensor]
     """Fill the buffers whose values are known; return their names."""
     done = set()
     for name, held in buffers.items():
-        if name in computed:
-            held.tensor.copy_(computed[name])
-        elif (
-            isinstance(held.module, nn.modules.batchnorm._NormBase)
-            and held.attribute in _STATISTICS
-        ):
-            held.tensor.fill_(_STATISTICS[held.attribute])
-        else:
-            continue
-        done.add(name)
+        if (values := buffer_values(held, computed)) is not None:
+            held.tensor.copy_(values)
+            done.add(name)
     return done
-
-
-_STATISTICS = {"running_mean": 0, "running_var": 1, "num_batches_tracked": 0}
-"""What the buffers of batch and instance norms start from."""
 
 
 def _rows(

@@ -22,7 +22,7 @@ from fanin.rules import IDENTITY
 from fanin.torch.inventory import Inventory
 from fanin.torch.layers import Described
 
-__all__ = ["Places"]
+__all__ = ["Places", "with_role"]
 
 HEADS = ("lm_head", "head", "fc", "classifier", "score")
 """Names of a module's output layer, as torchvision, timm and transformers have them."""
@@ -65,13 +65,13 @@ class Places:
     def place(self, tensor: Tensor, start: Initializer | None) -> Described:
         """Return a tensor with its role by place, and an adapter with what adapters start from."""
         if (adapter := _adapter(tensor)) is not None:
-            return _with_role(tensor, adapter), _initializer(adapter)
+            return with_role(tensor, adapter), _initializer(adapter)
         for path, (layer, branches) in self.blocks.items():
             if tensor.name.startswith(path):
                 tensor = tensor.in_layer(layer, branches)
         role = self.roles.get(tensor.name)
         if role is not None and tensor.role in _GENERAL.get(role.split(".")[0], ()):
-            tensor = _with_role(tensor, role)
+            tensor = with_role(tensor, role)
         return tensor, start
 
 
@@ -128,7 +128,8 @@ def _initializer(role: str) -> Initializer:
     return rule
 
 
-def _with_role(tensor: Tensor, role: str) -> Tensor:
+def with_role(tensor: Tensor, role: str) -> Tensor:
+    """Return a tensor with another role."""
     parts = tuple(replace(part, role=role) for part in tensor.parts)
     return replace(tensor, role=role, parts=parts)
 

@@ -10,6 +10,7 @@ repeated, and no weight is needed for it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -82,39 +83,37 @@ def stored_views(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> Views | N
     return views
 
 
-def split(tensor: Tensor, views: Views) -> Tensor:
-    """Return a tensor of the module with a part for each stored tensor that is a piece of it.
+def split(tensors: Mapping[str, Tensor], views: Views) -> dict[str, Tensor]:
+    """Return the module's tensors, with a part for each stored tensor that is a piece of one.
 
-    Only if nothing more is known of it than that it is one matrix, and the pieces cover it.
+    Only where no more is known of a tensor than that it is one matrix, and the pieces cover it.
     """
-    pieces = [
-        (stored, view)
-        for stored, joined in views.items()
-        for view in joined
-        if view.name == tensor.name
-    ]
-    (first, *more) = tensor.parts
-    covered = sum(torch.Size(view.shape).numel() for _, view in pieces)
-    if len(pieces) < 2 or more or covered != tensor.numel or first.groups > 1:
-        return tensor
-    parts = []
-    for stored, view in pieces:
-        shape = tuple(span.stop - span.start for span in view.box)
-        origin = (0,) * len(shape)
-        corner = tuple(span.start for span in view.box)
-        layout = "boi" if view.inner and len(shape) == 3 else first.layout
-        parts.append(
-            replace(
-                first,
-                name=stored,
-                shape=shape,
-                layout=layout,
-                start=origin,
-                extent=shape,
-                tensor_start=corner,
-            )
-        )
-    return replace(tensor, parts=tuple(parts))
+    pieces: dict[str, list[tuple[str, View]]] = {}
+    for stored, joined in views.items():
+        for view in joined:
+            pieces.setdefault(view.name, []).append((stored, view))
+    result = dict(tensors)
+    for name, tensor in tensors.items():
+        own = pieces.get(name, [])
+        covered = sum(math.prod(view.shape) for _, view in own)
+        first, *more = tensor.parts
+        if len(own) > 1 and not more and covered == tensor.numel and first.groups == 1:
+            parts = tuple(_piece(first, stored, view) for stored, view in own)
+            result[name] = replace(tensor, parts=parts)
+    return result
+
+
+def _piece(matrix: Part, stored: str, view: View) -> Part:
+    shape = tuple(span.stop - span.start for span in view.box)
+    return replace(
+        matrix,
+        name=stored,
+        shape=shape,
+        layout="boi" if view.inner and len(shape) == 3 else matrix.layout,
+        start=(0,) * len(shape),
+        extent=shape,
+        tensor_start=tuple(span.start for span in view.box),
+    )
 
 
 def keyed(tensors: Mapping[str, Tensor], views: Views) -> dict[str, Tensor]:
@@ -147,6 +146,8 @@ def in_files(tensors: Mapping[str, Tensor], views: Views) -> list[Tensor]:
     """Return the tensors of the files, in their order, from those of the module."""
     result = []
     for stored, joined in views.items():
+        if any(view.name not in tensors for view in joined):  # without elements
+            continue
         own, shape = tensors[joined[0].name], joined[0].shape
         if len(joined) > 1:
             shape = (sum(view.shape[0] for view in joined), *shape[1:])
