@@ -1,16 +1,19 @@
 """Any architecture of transformers: what `save_pretrained` writes, with `initialize_`'s bits."""
 
+import json
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from safetensors import safe_open
 
-from fanin import families
+from fanin import cli, families
 from fanin.checkpoint import write
 from fanin.plan import make_plan
 from fanin.torch import initialize_
+from fanin.verify import verify
 from test_torch_initialize import assert_equal, from_config
 
 SIZES = {
@@ -43,7 +46,10 @@ TINY = {
         {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1]},
     ),
     "DebertaV2ForMaskedLM": ("deberta-v2", SIZES),
-    "ElectraForPreTraining": ("electra", {**SIZES, "embedding_size": 16}),
+    "FunnelForMaskedLM": (
+        "funnel",
+        {"vocab_size": 96, "d_model": 32, "d_inner": 48, "n_head": 4, "d_head": 8},
+    ),
     "GlmForCausalLM": ("glm", {**SIZES, "head_dim": 8}),
     "JambaForCausalLM": (
         "jamba",
@@ -112,3 +118,121 @@ def test_tensors_and_bits(architecture, tmp_path):
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
     assert not info["mismatched_keys"]
+
+
+def test_fused_and_split_tensors_are_keyed_by_their_names_in_files():
+    names = {
+        "PhimoeForCausalLM": "model.layers.1.block_sparse_moe.experts.2.w3.weight",
+        "NomicBertForMaskedLM": "nomic_bert.encoder.layers.1.attn.Wqkv.weight#key",
+        "JambaForCausalLM": "model.layers.1.self_attn.k_proj.weight",
+    }
+    for architecture, name in names.items():
+        model = families.build(raw_of(architecture))
+        found = {part.name: part for tensor in model.tensors for part in tensor.parts}
+        assert found[name].role in ("mlp.in", "attention.key")
+        assert found[name].layer == 1
+        assert found[name].branches == 4
+
+
+def test_roles_are_told_by_names():
+    roles = {
+        tensor.name: tensor.role
+        for architecture in ("AlbertForMaskedLM", "BlenderbotForConditionalGeneration")
+        for tensor in families.build(raw_of(architecture)).tensors
+    }
+    layer = "albert.encoder.albert_layer_groups.0.albert_layers.0."
+    assert roles[f"{layer}attention.query.weight"] == "attention.query"
+    assert roles[f"{layer}attention.dense.weight"] == "attention.out"
+    assert roles["model.decoder.layers.1.fc1.weight"] == "mlp.in"
+    assert roles["model.decoder.layers.1.encoder_attn.out_proj.weight"] == "attention.out"
+
+
+def test_buffers_are_stored_with_their_values(tmp_path):
+    plan = make_plan(families.build(raw_of("ResNetForImageClassification")), dtype="float16")
+    write(plan, tmp_path)
+    stored = in_file(tmp_path / "model.safetensors")
+    norm = "resnet.embedder.embedder.normalization."
+    assert stored[f"{norm}num_batches_tracked"].dtype == torch.int64
+    assert stored[f"{norm}num_batches_tracked"] == 0
+    assert (stored[f"{norm}running_var"] == 1).all()
+    assert verify(tmp_path).ok
+
+
+def test_without_transformers_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(families, "_has_transformers", lambda: False)
+    for raw in (raw_of("MPNetForMaskedLM"), raw_of("BertForSequenceClassification")):
+        with pytest.raises(ValueError, match=r'^a\.json: unknown .*pip install "fanin\[hf\]"'):
+            families.build(raw, "a.json")
+
+
+def test_a_family_wins(monkeypatch):
+    monkeypatch.setattr("fanin.torch.architectures.model_of_config", None)
+    assert families.build({"model_type": "gpt2"}).family == "gpt2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model_type": "mpnot"}, "unknown model_type 'mpnot'; did you mean 'mpnet'"),
+        ({"architectures": ["MPNetForGlory"]}, "unknown architecture 'MPNetForGlory'; did you"),
+        ({"architectures": ["Path"]}, "unknown architecture 'Path'; .*allowed: .*MPNetModel"),
+        ({"architectures": ["MPNetConfig"]}, "unknown architecture 'MPNetConfig'"),
+        ({"architectures": ["CohereModel"]}, "architectures .*: is not of model_type 'mpnet'"),
+        ({"architectures": "MPNetModel"}, 'architectures is "MPNetModel": must be a list'),
+        ({"hidden_size": "many"}, "transformers (refuses|cannot build)"),
+        ({"hidden_act": "sharp"}, "transformers cannot build .*sharp"),
+        ({"dtype": "int4"}, "unknown dtype 'int4'"),
+    ],
+)
+def test_configs_that_are_refused(fields, message):
+    with pytest.raises(ValueError, match=rf"^a\.json: .*{message}") as error:
+        families.build(raw_of("MPNetForMaskedLM", **fields), "a.json")
+    assert "\n" not in str(error.value)
+
+
+def test_code_of_others_is_not_run(tmp_path):
+    (tmp_path / "evil.py").write_text("raise SystemExit('this was run')")
+    remote = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
+    raw = raw_of("MPNetForMaskedLM", auto_map=remote, _attn_implementation="evil/kernel")
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    assert families.load(tmp_path).family == "transformers"
+
+
+def test_what_nobody_initializes_is_an_error_that_lists_it():
+    raw = raw_of("MPNetForMaskedLM")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformers.MPNetPreTrainedModel, "_init_weights", lambda *_: None)
+        patch.setattr("fanin.torch.hugging_face._is_transformers", lambda _: True)
+        cls = transformers.models.mpnet.modeling_mpnet.MPNetLMHead
+        own = cls.__init__
+
+        def with_scale(self, *args):
+            own(self, *args)
+            self.temperature = torch.nn.Parameter(torch.empty(3))
+
+        patch.setattr(cls, "__init__", with_scale)
+        model = families.build(raw)
+    name = "lm_head.temperature"
+    with pytest.raises(ValueError, match=rf"{name}: nothing says what it starts from; set one, as in --set"):
+        make_plan(model)
+    assert make_plan(model, overrides={"*.temperature": "zeros"})
+
+
+def test_no_weight_is_in_memory():
+    pages = Path("/proc/self/statm")
+    before = int(pages.read_text().split()[1])
+    raw = raw_of("CohereForCausalLM", hidden_size=8192, num_hidden_layers=40, vocab_size=256000)
+    raw |= {"intermediate_size": 22528, "num_attention_heads": 64}
+    assert make_plan(families.build(raw)).num_parameters > 20e9
+    assert (int(pages.read_text().split()[1]) - before) * 4096 < 300e6
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    raw = raw_of("PegasusForConditionalGeneration")
+    (tmp_path / "given.json").write_text(json.dumps(raw))
+    given = [str(tmp_path / "given.json")]
+    assert cli.main(["init", *given, str(tmp_path / "out"), "--scheme", "bert"]) == 0
+    assert "PegasusForConditionalGeneration: " in capsys.readouterr().out
+    assert verify(tmp_path / "out").ok
+    assert cli.main(["plan", *given]) == 0
+    assert "model.encoder.embed_positions.weight" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from fanin.model import Part, Tensor, numberless
+from fanin.model import UNKNOWN, Part, Tensor, numberless
 from fanin.streams import PERIOD, position
 
 if TYPE_CHECKING:

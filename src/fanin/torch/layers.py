@@ -11,7 +11,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from torch import nn
@@ -99,7 +99,7 @@ def _embedding(at: str, module: Any) -> Iterator[Described]:
 
 def _norm(at: str, module: Any) -> Iterator[Described]:
     if getattr(module, "weight", None) is not None:
-        offset = _is_offset_norm(type(module))
+        offset = _is_offset_norm(type(module))  # type: ignore[arg-type]
         role, start = ("norm.scale.offset", ZERO) if offset else ("norm.scale", ONE)
         yield _whole(f"{at}weight", module.weight, role, start)
     if getattr(module, "bias", None) is not None:
@@ -225,6 +225,7 @@ def _glorot(matrix: nn.Parameter) -> Initializer:
     return Uniform(-limit, limit)
 
 
+@lru_cache(maxsize=256)
 def _is_offset_norm(cls: type) -> bool:
     """True for a norm that multiplies by 1 + weight, as Gemma's: its code says so."""
     if cls.__module__.startswith("torch.nn."):

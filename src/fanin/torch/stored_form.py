@@ -122,8 +122,9 @@ def keyed(tensors: Mapping[str, Tensor], views: Views) -> dict[str, Tensor]:
     A logical matrix has the name of the stored tensor that it is, or `<stored>#<label>` if it
     shares that with others. One that lies in several, or in none, keeps its name.
     """
+    stacks = _Stacks(tensors)
     placed = {
-        stored: [part for parts in _placed(joined, tensors) for part in parts]
+        stored: [part for parts in _placed(joined, tensors, stacks) for part in parts]
         for stored, joined in views.items()
         if all(view.name in tensors for view in joined)
     }
@@ -144,25 +145,28 @@ def keyed(tensors: Mapping[str, Tensor], views: Views) -> dict[str, Tensor]:
 
 def in_files(tensors: Mapping[str, Tensor], views: Views) -> list[Tensor]:
     """Return the tensors of the files, in their order, from those of the module."""
-    result = []
+    result, stacks = [], _Stacks(tensors)
     for stored, joined in views.items():
         if any(view.name not in tensors for view in joined):  # without elements
             continue
         own, shape = tensors[joined[0].name], joined[0].shape
         if len(joined) > 1:
             shape = (sum(view.shape[0] for view in joined), *shape[1:])
-        parts = tuple(part for parts in _placed(joined, tensors) for part in parts)
+        parts = tuple(part for parts in _placed(joined, tensors, stacks) for part in parts)
         tensor = Tensor.of(stored, shape, parts)
         result.append(replace(tensor, dtype=own.dtype, wide=own.wide, buffer=own.buffer))
     return result
 
 
-def _placed(joined: tuple[View, ...], tensors: Mapping[str, Tensor]) -> list[tuple[Part, ...]]:
+def _placed(
+    joined: tuple[View, ...], tensors: Mapping[str, Tensor], stacks: _Stacks
+) -> list[tuple[Part, ...]]:
     """The parts that lie in each of the joined views, at their places in the stored tensor."""
     pieces, offset = [], 0
     for view in joined:
         parts = []
-        for part in tensors[view.name].parts:
+        whole = tensors[view.name].parts
+        for part in stacks[view.name].get(view.box[0].start, ()) if view.inner else whole:
             if (inside := part.within(view.box)) is None:
                 continue
             region, places = inside
@@ -179,9 +183,25 @@ def _placed(joined: tuple[View, ...], tensors: Mapping[str, Tensor]) -> list[tup
     return pieces
 
 
+class _Stacks(dict[str, dict[int, list[Part]]]):
+    """The parts of stacks by their index on the first axis: a stack may have thousands."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def __missing__(self, name: str) -> dict[int, list[Part]]:
+        found = self[name] = {}
+        for part in self._tensors[name].parts:
+            if part.extent[0] != 1:
+                raise ValueError(f"{part.name} is in several tensors of the files")
+            found.setdefault(part.tensor_start[0], []).append(part)
+        return found
+
+
 def _without_first_axis(part: Part) -> Part:
     if part.shape[0] != 1:
-        raise ValueError(f"{part.name}: one of several rows that are a tensor of its own in files")
+        raise ValueError(f"{part.name} is in several tensors of the files")
     return replace(
         part,
         shape=part.shape[1:],
