@@ -91,7 +91,7 @@ def test_refuses_an_absurd_size(field, value, shown):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model_type": None}, "model_type is missing; known: bert, .*gpt2, .*llama"),
+        ({"model_type": None}, "model_type is missing; known: .*bert, .*gpt2, .*llama"),
         ({"model_type": 3}, "model_type is 3"),
         (
             {"model_type": "lama"},
