@@ -267,7 +267,12 @@ OWN_SWITCHES = {
     "clip": [*TOWERS, *LABELS[:4]],
     "clip_vision_model": SQUARES,
     "clip_text_model": [{"num_attention_heads": 5}],
-    "siglip": [*TOWERS, LABELS[0], {"vision_config": {"vision_use_head": False}}],
+    "siglip": [
+        *TOWERS,
+        LABELS[0],
+        {"text_config": {"hidden_size": 8}},  # which only the text tower minds
+        {"vision_config": {"vision_use_head": False}},
+    ],
     "siglip_vision_model": [*SQUARES, {"vision_use_head": False}],
     "siglip_text_model": [{"projection_size": None}],
     "mamba": [

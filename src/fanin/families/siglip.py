@@ -15,7 +15,6 @@ from fanin.families.clip import (
     TEXT_MODEL,
     VISION_MODEL,
     attention,
-    check,
     check_tower,
     patches,
     text_embeddings,
@@ -77,6 +76,7 @@ def image_classification(c: Config) -> Iterator[Tensor]:
 
 def text_tower(c: Config, prefix: str = "") -> Iterator[Tensor]:
     """SiglipTextModel."""
+    check_tower(c)
     d = c.hidden_size
     yield from text_embeddings(c, f"{prefix}embeddings.")
     yield from repeat(f"{prefix}encoder.layers", c.num_hidden_layers, partial(block, c))
@@ -136,6 +136,11 @@ def fused_attention(d: int, at: str) -> Iterator[Tensor]:
         )
         yield Tensor.of(name, (3 * d, *rest), parts)
     yield from linear(f"{at}out_proj", d, d, "attention.pool.out")
+
+
+def check(c: Config) -> None:
+    """Check the tower that every model has; the other one is checked where it is used."""
+    check_tower(c.vision)
 
 
 def auto(c: Config) -> Rules:
