@@ -145,6 +145,23 @@ def test_processes_of_two_recipes_that_meet_in_the_end_leave_no_index(tmp_path, 
     assert not (tmp_path / "out" / INDEX).exists()
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_finished_checkpoint_of_another_recipe_is_not_mixed_with(tmp_path, alone, overwrite):
+    def other(done, total):  # it began when the folder was empty, and ends while this one writes
+        if not tmp_path.joinpath(INDEX).exists():
+            write(tiny_plan(), tmp_path, max_shard_size=SHARD, overwrite=overwrite)
+
+    with pytest.raises(CheckpointError, match=f"another process has written another {NAMES[0]}"):
+        write(
+            tiny_plan(seed=1),
+            tmp_path,
+            max_shard_size=SHARD,
+            overwrite=overwrite,
+            progress=other,
+        )
+    assert _files(tmp_path) == alone
+
+
 @pytest.mark.parametrize("before", [{"seed": 1}, {"name": "llama"}])
 def test_replacing_leaves_what_the_others_have_just_written(tmp_path, alone, before):
     for order in [(0, 1, 2), (2, 1, 0)]:

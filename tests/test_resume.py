@@ -317,8 +317,8 @@ def test_a_file_that_another_process_removes_meanwhile_is_no_conflict(three_file
         path.unlink(missing_ok=True)
         return original(*arguments)
 
-    original = resume._is_whole
-    monkeypatch.setattr(resume, "_is_whole", late)
+    original = resume.is_whole
+    monkeypatch.setattr(resume, "is_whole", late)
     path.touch()
     found = resume.survey(three_files, checkpoint_files(tiny_plan(), SHARD))
     assert not found.conflicts

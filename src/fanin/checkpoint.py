@@ -18,13 +18,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanin.checkpoint_files import INDEX, CheckpointFiles, checkpoint_files
 from fanin.partial_file import partial_file, remove_stale
 from fanin.ranks import check_rank, share
-from fanin.resume import Found, survey
+from fanin.resume import Found, is_whole, survey
 from fanin.safetensors_layout import DEFAULT_MAX_SHARD_SIZE
 from fanin.shard_content import FileTooShortError, ShardContent, shard_content
 from fanin.threads import thread_count
@@ -177,7 +178,9 @@ def write(
         for path in stale:
             path.unlink(missing_ok=True)
         for content in todo:
-            with partial_file(folder / content.filename, fsync=fsync) as descriptor:
+            path = folder / content.filename
+            is_free = partial(_check_free, path, content)
+            with partial_file(path, fsync=fsync, check=is_free) as descriptor:
                 content.write(descriptor, threads, bar.advance, fsync=fsync)
             bar.finish(content)
         there, texts = _finish(folder, files, own, overwrite, fsync)
@@ -252,6 +255,15 @@ def _removable(files: CheckpointFiles, found: Found, todo: Sequence[ShardContent
     bad = found.whole & {content.filename for content in todo}
     names = {*found.conflicts, *found.damaged, *bad}
     return sorted(names - others, key=lambda name: (name != INDEX, name))
+
+
+def _check_free(path: Path, content: ShardContent) -> None:
+    """Raise CheckpointError if something else lies there, though this run removed what did."""
+    with contextlib.suppress(FileNotFoundError):
+        if not is_whole(path, content.shard):
+            raise CheckpointError(
+                f"{path.parent}: another process has written another {path.name} meanwhile"
+            )
 
 
 def _spared(

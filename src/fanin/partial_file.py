@@ -21,11 +21,14 @@ _TEMPORARY = re.compile(r"\.((?:model|config).*)\.[0-9a-f]{8}\.fanin-partial")
 
 
 @contextlib.contextmanager
-def partial_file(path: Path, *, fsync: bool = True) -> Iterator[int]:
+def partial_file(
+    path: Path, *, fsync: bool = True, check: Callable[[], object] = lambda: None
+) -> Iterator[int]:
     """Open a temporary file for `path`, yield its descriptor, rename it when the block ends well.
 
     Errors of the system are raised with `path` as their file name. Without `fsync` the name may
-    reach the disk before the bytes do, and a power failure leave a file that is not whole.
+    reach the disk before the bytes do, and a power failure leave a file that is not whole. `check`
+    is called last before the renaming, and may raise to leave alone what lies under the name.
     """
     temporary, descriptor = _create(path)
     try:
@@ -33,6 +36,7 @@ def partial_file(path: Path, *, fsync: bool = True) -> Iterator[int]:
             yield descriptor
             if fsync:
                 os.fsync(descriptor)
+            check()
             os.rename(temporary, path)
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error

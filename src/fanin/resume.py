@@ -13,6 +13,7 @@ import contextlib
 import errno
 import json
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def _survey(folder: Path, files: CheckpointFiles) -> Found:
         if name in (CONFIG, INDEX):
             continue
         shard = shards.get(name)
-        if shard is not None and _is_whole(folder / name, shard):
+        if shard is not None and is_whole(folder / name, shard):
             found.whole.add(name)
         elif shard is not None and _is_file(folder / name) and _header(folder / name) is None:
             unreadable.append(name)
@@ -87,13 +88,12 @@ def _survey(folder: Path, files: CheckpointFiles) -> Found:
 
 def _is_file(path: Path) -> bool:
     """Whether it may be opened (a pipe would wait for its other end); FileNotFoundError if gone."""
-    if path.is_file():
-        return True
-    path.lstat()
-    return False
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or (stat.S_ISLNK(mode) and path.is_file())
 
 
-def _is_whole(path: Path, shard: Shard) -> bool:
+def is_whole(path: Path, shard: Shard) -> bool:
+    """Whether a file has the right size and header; FileNotFoundError if there is none."""
     if not _is_file(path) or path.stat().st_size != shard.num_bytes:
         return False
     with open(path, "rb") as file:
