@@ -314,6 +314,8 @@ def test_errors_that_quote_anything_are_one_line(run, tmp_path):
     assert code == 1
     assert r"config.json has a\nb\x1b[31m\ud800 5 there, None here" in err
     assert err.count("\n") == 1
+    code, _, err = run("plan", config, "--scheme", "x" * 100_000)
+    assert (code, len(err) < 2000) == (1, True)
 
 
 def test_a_path_that_stdout_cannot_encode(config, tmp_path):

@@ -91,3 +91,8 @@ def test_each_item_has_one_process_and_loads_are_even(processes):
     # The bound of this rule: 4/3 of the best there can be (Graham 1969).
     best = max(max(sizes), sum(sizes) / processes)
     assert max(loads) <= 4 / 3 * best + 1
+
+
+def test_bytes_count_and_not_files():
+    assert share("abcd", [9, 3, 3, 3], 0, 2) == ["a"]
+    assert share("abcd", [9, 3, 3, 3], 1, 2) == ["b", "c", "d"]

@@ -14,6 +14,8 @@ from safetensors.numpy import load_file, save_file
 import fanin
 from fanin import banded_tensors, recipe
 from fanin.checkpoint import write
+from fanin.safetensors_layout import shard_of
+from fanin.shard_content import shard_content
 from fanin.verify import VerifyError, verify
 from tiny_models import CONFIGS, tiny_plan
 
@@ -393,6 +395,23 @@ def test_files_of_others(tmp_path):
         verify(tmp_path)
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "absent")
+    text = b'{"x":[]}'
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    with pytest.raises(VerifyError) as error:
+        verify(tmp_path)
+    assert str(error.value).startswith(f"{path}: tensor 'x' is not described by")
+
+
+def test_the_only_file_by_its_name_is_the_whole_checkpoint(tmp_path):
+    plan = tiny_plan()
+    write(plan, tmp_path)
+    less = shard_of("model.safetensors", plan.entries[1:], recipe.metadata(recipe.recipe(plan)))
+    path = tmp_path / less.filename
+    with open(path, "wb") as file:
+        shard_content(less, plan.seed).write(file.fileno(), 1, lambda done: None, fsync=False)
+    (problem,) = verify(path).problems
+    assert problem == f"{plan.entries[0].tensor.name} is in no file"
 
 
 def test_one_file(folder):

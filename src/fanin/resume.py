@@ -67,9 +67,11 @@ def _survey(folder: Path, files: CheckpointFiles) -> Found:
         shard = shards.get(name)
         if shard is not None and is_whole(folder / name, shard):
             found.whole.add(name)
-        elif shard is not None and _is_file(folder / name) and _header(folder / name) is None:
+            continue
+        header = _header(folder / name)
+        if shard is not None and header is None and _is_file(folder / name):
             unreadable.append(name)
-        elif reason := _difference(_header(folder / name), shard, files.recipe):
+        elif reason := _difference(header, shard, files.recipe):
             found.conflicts[name] = f"{name} {reason}"
         else:
             found.damaged.add(name)

@@ -236,8 +236,10 @@ def _plan(folder: Path, files: Sequence[StoredFile]) -> tuple[dict[str, Any], Pl
     """The recipe that all files have, and the plan that it makes again."""
     recipes = {file.name: file.recipe for file in files if file.recipe is not None}
     if not recipes:
-        name, problem = files[0].name, files[0].problem or "has no recipe in its metadata"
-        raise VerifyError(f"{folder / name} was not written by fanin: it {problem}")
+        path, problem = folder / files[0].name, files[0].problem
+        if problem:
+            raise VerifyError(f"{path}: {problem}")
+        raise VerifyError(f"{path} was not written by fanin: it has no recipe in its metadata")
     first, theirs = next(iter(recipes.items()))
     for name, other in recipes.items():
         if other != theirs:

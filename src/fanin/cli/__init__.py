@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from fanin import __version__
 from fanin.cli import bench, info, init, plan, verify
-from fanin.cli.one_line import one_line
+from fanin.cli.printable import one_line
 
 __all__ = ["main"]
 

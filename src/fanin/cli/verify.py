@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from fanin.cli.one_line import one_line
+from fanin.cli.printable import one_line
 from fanin.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
