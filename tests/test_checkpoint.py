@@ -199,6 +199,25 @@ def test_report(tmp_path):
     assert json.loads(json.dumps(report.to_json()))["num_bytes"] == plan.num_bytes
 
 
+def test_the_work_grows_with_the_number_of_files_and_not_its_square(tmp_path):
+    def calls(layers):
+        count = 0
+
+        def profile(frame, event, argument):
+            nonlocal count
+            count += event == "call"
+
+        plan = tiny_plan(fields={"n_layer": layers})
+        sys.setprofile(profile)
+        try:
+            report = write(plan, tmp_path / str(layers), max_shard_size=1, threads=1, fsync=False)
+        finally:
+            sys.setprofile(None)
+        return count / len(report.files)
+
+    assert calls(16) < 1.2 * calls(4)
+
+
 def test_progress_ends_with_all_bytes(tmp_path):
     seen = []
     plan = tiny_plan()

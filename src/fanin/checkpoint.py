@@ -159,7 +159,7 @@ def write(
     own = share(contents, [content.num_bytes for content in contents], rank, world_size)
     notes = [*plan.notes, *files.notes, *_idle(own, contents, world_size)]
     todo = [content for content in own if content.filename not in found.whole]
-    to_check = [content for content in own if check and content not in todo]
+    to_check = [content for content in own if check and content.filename in found.whole]
     bar = _Bar(sum(content.num_bytes for content in (*to_check, *todo)), progress)
     for content in to_check:
         if reason := _damage(folder, content, threads, bar):
@@ -185,10 +185,11 @@ def write(
             bar.finish(content)
         there, texts = _finish(folder, files, own, overwrite, fsync)
 
-    kept = {content.filename: content not in todo for content in own} | texts
+    sizes, made = files.sizes, {content.filename for content in todo}
+    kept = {content.filename: content.filename not in made for content in own} | texts
     return Report(
         folder=folder,
-        files=tuple(File(name, files.sizes[name], kept[name]) for name in kept),
+        files=tuple(File(name, sizes[name], kept[name]) for name in kept),
         missing=tuple(each.filename for each in contents if each.filename not in there),
         num_parameters=plan.num_parameters,
         num_bytes=plan.num_bytes,
