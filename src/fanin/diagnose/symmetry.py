@@ -21,6 +21,7 @@ MAY_BE_ZERO = (
     "attention.query",
     "attention.key",
     "mlp.out",
+    "ssm.out",
     "head",
     "embedding.position",
     "embedding.token_type",
@@ -31,6 +32,7 @@ CHAINS = (
     ("attention.query", "attention.key"),
     ("mlp.in", "mlp.out"),
     ("mlp.gate", "mlp.out"),
+    ("ssm.in", "ssm.out"),
 )
 """Roles whose product is what the block computes: if both are zero, both stay so."""
 
