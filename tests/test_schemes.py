@@ -152,6 +152,10 @@ CONFIGS = {
     "mt5": T5 | {"model_type": "mt5", "initializer_factor": 2.0},
     "umt5": T5 | {"model_type": "umt5"},
     "bart": BART,
+    "bart range": BART | {"init_std": 0.1, "initializer_range": 0.3},
+    "bart range 0": BART | {"init_std": 0.1, "initializer_range": 0.0},
+    "opt range": {"model_type": "opt", "vocab_size": 64, "hidden_size": 24, "ffn_dim": 40}
+    | {"num_hidden_layers": 1, "num_attention_heads": 2, "initializer_range": 0.3},
     "mbart untied": BART | {"model_type": "mbart", "tie_word_embeddings": False, "init_std": 0.1},
     "electra": BERT | {"model_type": "electra", "embedding_size": 40, "initializer_range": 0.0},
     "whisper": WHISPER,

@@ -29,7 +29,7 @@ from fanin.model import Tensor
 from fanin.rules import Rules, normal_weights
 
 BART = {
-    "initializer_range": number(0.02, "init_std"),
+    "initializer_range": number(0.02, "init_std", "initializer_range"),
     "tie_word_embeddings": flag(True),
     "vocab_size": size(50265),
     "hidden_size": size(1024, "d_model", "hidden_size"),
@@ -101,8 +101,9 @@ def block(c: Config, at: str, *, decodes: bool) -> Iterator[Tensor]:
 
 
 def auto(c: Config) -> Rules:
-    """`PreTrainedModel._init_weights`, which takes an init_std of 0 as it is."""
-    return normal_weights(c.initializer_range)
+    """`PreTrainedModel._init_weights`: an init_std of 0 is 0, an initializer_range of 0 is 0.02."""
+    default = 0.02 if c.label("initializer_range") == "initializer_range" else 0.0
+    return normal_weights(c.initializer_range or default)
 
 
 def check(c: Config) -> None:

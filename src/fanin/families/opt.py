@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from fanin.families import bart
 from fanin.families.family import COMMON, Family
 from fanin.families.fields import Config, count, flag, number, size, text, token
 from fanin.families.layers import embedding, linear, norm, repeat
 from fanin.model import Tensor
-from fanin.rules import Rules, normal_weights
 
 FIELDS = {
     **COMMON,
-    "initializer_range": number(0.02, "init_std"),
+    "initializer_range": number(0.02, "init_std", "initializer_range"),
     "tie_word_embeddings": flag(True),
     "vocab_size": size(50272),
     "hidden_size": size(768),
@@ -78,11 +78,6 @@ def layer_norm(c: Config, name: str) -> Iterator[Tensor]:
         yield from norm(name, c.hidden_size)
 
 
-def auto(c: Config) -> Rules:
-    """`PreTrainedModel._init_weights`, which takes an init_std of 0 as it is."""
-    return normal_weights(c.initializer_range)
-
-
 def check(c: Config) -> None:
     """Refuse heads that do not divide the width."""
     c.require_multiple("hidden_size", of="num_attention_heads")
@@ -96,7 +91,7 @@ FAMILIES = [
         fields=FIELDS,
         architectures={"OPTForCausalLM": causal_lm, "OPTModel": body},
         tied={"lm_head.weight": "model.decoder.embed_tokens.weight"},
-        auto=auto,
+        auto=bart.auto,
         check=check,
     )
 ]
