@@ -149,7 +149,7 @@ TINY = {
     "olmoe": {**LLAMA_LIKE, "num_experts": 4, "pad_token_id": 2},
     "qwen2_moe": {**QWEN_MOE, "shared_expert_intermediate_size": 20},
     "qwen3_moe": QWEN_MOE,
-    "starcoder2": {**LLAMA_LIKE, "hidden_size": 192},  # its 24 heads divide that, too
+    "starcoder2": LLAMA_LIKE,  # whose width its 24 heads do not divide
     "phi3": {**LLAMA_LIKE, "pad_token_id": 2},
     "gptj": GPT2,
     "bloom": {"vocab_size": 96, "hidden_size": 64, "n_layer": 2, "n_head": 4},
@@ -255,7 +255,13 @@ TOWERS = [
     {"vision_config": {"num_attention_heads": 5}},
     {"text_config": {"num_hidden_layers": 1, "tie_word_embeddings": True}, "projection_dim": 7},
 ]
+WIDTH_OF_HEADS = {"hidden_size": 160, "num_attention_heads": 24}
+"""Heads that do not divide the width."""
+
 OWN_SWITCHES = {
+    **{
+        name: [WIDTH_OF_HEADS] for name in ("llama", "mistral", "qwen3", "gemma", "phi3", "gpt_oss")
+    },
     "vit": [*IMAGES, *LABELS, {"pooler_output_size": 9}],
     "deit": [*IMAGES, *LABELS[:2], {"pooler_output_size": None}],
     "dinov2": [

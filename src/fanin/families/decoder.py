@@ -123,8 +123,8 @@ def usual_auto(c: Config) -> Rules:
 
 
 def check_heads(c: Config) -> None:
-    """Refuse heads that do not divide the width (unless their size is given) or the groups."""
-    if c.heads_fill_width or c.head_dim == c.hidden_size // c.num_attention_heads:
+    """Refuse heads of no width, or that do not divide the groups, or the width where they must."""
+    if c.heads_fill_width or c.head_dim == 0:
         c.require_multiple("hidden_size", of="num_attention_heads")
     c.require_multiple("num_attention_heads", of="num_key_value_heads")
     c.require_row("pad_token_id", "vocab_size")
