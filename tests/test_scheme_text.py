@@ -94,6 +94,12 @@ def test_a_scheme_is_text():
         ("he(lstm_forget_bias=1)", GPT2, "lstm_forget_bias: GPT2LMHeadModel has no biases of forg"),
         ("he(head_std=1)", GPT2, r"no output head of its own \(lm_head.weight is tied to transfo"),
         ("he(zero_head=True)", GPT2, "zero_head: GPT2LMHeadModel has no output head of its own"),
+        (
+            "he(zero_head=True)",
+            {"model_type": "t5"},
+            r"own \(lm_head.weight is tied to shared.weight; untie it first\)$",
+        ),
+        ("he(output_bias_prior=0.1)", {"model_type": "t5"}, "has no bias of an output head$"),
         ("he(output_bias_prior=0.1)", LLAMA, "LlamaForCausalLM has no bias of an output head"),
     ],
 )

@@ -18,6 +18,7 @@ from fanin.layouts import fans
 from fanin.model import PADDING, Model, Part
 from fanin.rules import Rules, initializer_of
 from fanin.schemes import options
+from fanin.schemes.heads import tied_head
 
 __all__ = ["ADJUSTMENTS", "adjust"]
 
@@ -47,8 +48,8 @@ def adjust(rules: Rules, model: Model, option: str, value: Any) -> Rules:
     roles = dict.fromkeys(part.role for tensor in model.tensors for part in tensor.parts)
     concerned = [role for role in roles if adjustment.concerns(role)]
     if not concerned:
-        tied = ", ".join(f"{alias} is tied to {stored}" for alias, stored in model.tied.items())
-        hint = f" ({tied})" if tied and "head" in adjustment.what else ""
+        head = tied_head(model) if adjustment.roles == ("head",) else None
+        hint = "" if head is None else f" ({head} is tied to {model.tied[head]}; untie it first)"
         raise ValueError(f"{option}: {model.architecture} has no {adjustment.what}{hint}")
 
     def as_before(part: Part) -> Initializer | None:
