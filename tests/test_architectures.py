@@ -13,8 +13,9 @@ from fanin import cli, families
 from fanin.checkpoint import write
 from fanin.plan import make_plan
 from fanin.torch import initialize_
+from fanin.torch.constructed import constructed_values
 from fanin.verify import verify
-from test_torch_initialize import assert_equal, from_config
+from test_torch_initialize import assert_equal, from_config, poison, tensors
 
 SIZES = {
     "vocab_size": 96,
@@ -145,6 +146,68 @@ def test_roles_are_told_by_names():
     assert roles[f"{layer}attention.dense.weight"] == "attention.out"
     assert roles["model.decoder.layers.1.fc1.weight"] == "mlp.in"
     assert roles["model.decoder.layers.1.encoder_attn.out_proj.weight"] == "attention.out"
+
+
+def build_without_init(raw):
+    config = transformers.AutoConfig.for_model(**raw)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformers.PreTrainedModel, "init_weights", lambda self: None)
+        return getattr(transformers, raw["architectures"][0])._from_config(config)
+
+
+@pytest.mark.parametrize(
+    "architecture", ["ConvNextForImageClassification", "SwinModel", "MPNetForMaskedLM"]
+)
+def test_what_constructors_give_is_known(architecture):
+    """And only that: values of two builds differ where torch draws."""
+    raw = raw_of(architecture)
+    torch.manual_seed(0)
+    one, other = build_without_init(raw), build_without_init(raw)
+    known, drawn = constructed_values(one)
+    assert not drawn
+    for name, value in known.items():
+        assert torch.equal(tensors(one)[name], value), name
+    constants = [
+        name
+        for name, value in tensors(one).items()
+        if torch.equal(value, tensors(other)[name]) and value.unique().numel() > 1
+    ]
+    assert set(constants) <= known.keys() | {"mpnet.embeddings.word_embeddings.weight"}
+
+
+def test_scales_and_tokens_of_constructors(tmp_path, monkeypatch):
+    class Made(transformers.MPNetModel):
+        def __init__(self, config):
+            super().__init__(config)
+            self.scale = torch.nn.Parameter(torch.tensor(2.5))
+            self.slopes = torch.nn.Parameter((torch.arange(4.0) + 1).log().flip(0)[:3])
+            self.token = torch.nn.Parameter(torch.randn(1, 400) * 0.5)
+            table = torch.zeros(3, 2, dtype=torch.long)
+            table[1:] += torch.arange(2)
+            table[1] = 7
+            self.register_buffer("table", table)
+            self.unknown = torch.nn.Parameter(torch.empty(2))
+
+    Made.__module__ = transformers.MPNetModel.__module__
+    monkeypatch.setattr("fanin.torch.architectures._class", lambda *_: Made)
+    model = families.build(raw_of("MPNetForMaskedLM"))
+    config = transformers.AutoConfig.for_model(**raw_of("MPNetForMaskedLM"))
+    with torch.device("meta"):
+        module = Made._from_config(config)
+    poison(module.to_empty(device="cpu"))
+    with pytest.raises(ValueError, match=r"^unknown: nothing says"):
+        make_plan(model)
+    rules = {"unknown": "zeros"}
+    plan = make_plan(model, scheme="xavier", overrides=rules)
+    write(plan, tmp_path)
+    stored = in_file(tmp_path / "model.safetensors")
+    assert stored["scale"] == 2.5
+    assert torch.equal(stored["slopes"], torch.tensor([4.0, 3.0, 2.0]).log())
+    assert 0.4 < stored["token"].std() < 0.6
+    assert torch.equal(stored["table"], torch.tensor([[0, 0], [7, 7], [0, 1]]))
+    initialize_(module, "xavier", overrides=rules)
+    for name in ("scale", "slopes", "token", "table", "encoder.layer.0.attention.attn.q.weight"):
+        assert torch.equal(tensors(module)[name], stored[name]), name
 
 
 def test_buffers_are_stored_with_their_values(tmp_path):

@@ -26,7 +26,7 @@ from fanin.families.fields import refuse
 from fanin.initializers import Initializer
 from fanin.model import PADDING, UNKNOWN, Model, Part, Tensor
 from fanin.rules import Rule, Rules, initializer_of
-from fanin.torch.description import buffer_values, describe_module, given_values
+from fanin.torch.description import Description, buffer_values, describe_module, given_values
 from fanin.torch.inventory import Held, Inventory, take_inventory
 from fanin.torch.layers import Described, unknown_parameter
 from fanin.torch.places import with_role
@@ -77,9 +77,10 @@ def model_of_config(raw: Mapping[str, Any], source: str = "config.json") -> Mode
     inventory = _with_buffers(module)
     description = describe_module(inventory, inventory.parameters, seed=0)
     tensors = {tensor.name: tensor for tensor in description.model.tensors}
-    for name in description.drawn & tensors.keys():  # values of a seed, which no config has
-        tensors[name] = with_role(tensors[name], UNKNOWN)
-    drawn = {part.name for name in description.drawn for part in tensors[name].parts}
+    drawn = _drawn(description, inventory)  # values of a seed, which no config has
+    for name, tensor in tensors.items():
+        if any(part.name in drawn for part in tensor.parts):
+            tensors[name] = with_role(tensor, UNKNOWN)
     values: dict[str, Initializer | None] = dict.fromkeys(drawn)
     for held in inventory.buffers.values():
         if held.persistent and held.tensor.numel() > 0:
@@ -177,6 +178,20 @@ def _with_buffers(module: nn.Module) -> Inventory:
                 path, _, attribute = name.rpartition(".")
                 inventory.modules[path]._buffers[attribute] = memory
     return take_inventory(module)
+
+
+def _drawn(description: Description, inventory: Inventory) -> set[str]:
+    """The parts whose values are others with another seed."""
+    suspects = description.drawn & {tensor.name for tensor in description.model.tensors}
+    if not suspects:
+        return set()
+    again = describe_module(inventory, suspects, seed=1)
+    return {
+        part.name
+        for tensor in again.model.tensors
+        for part in tensor.parts
+        if initializer_of(again.model.auto, part) != initializer_of(description.model.auto, part)
+    }
 
 
 def _buffer(held: Held, computed: Mapping[str, torch.Tensor]) -> Described:

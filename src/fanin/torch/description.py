@@ -18,7 +18,14 @@ from fanin.initializers.values import Values
 from fanin.model import PADDING, VALUES, Model, Part, Tensor
 from fanin.names import dense_role, in_blocks
 from fanin.rules import IDENTITY, Rules, initializer_of
-from fanin.torch.hugging_face import Intentions, family_model, intentions, is_pretrained
+from fanin.torch.constructed import constructed_values
+from fanin.torch.hugging_face import (
+    Intentions,
+    family_model,
+    intentions,
+    is_of_transformers,
+    is_pretrained,
+)
 from fanin.torch.inventory import Held, Inventory
 from fanin.torch.layers import Described, describe, unknown_parameter
 from fanin.torch.places import Places, with_role
@@ -61,8 +68,11 @@ def describe_module(inventory: Inventory, selected: Collection[str], seed: int) 
         {path for path, module in inventory.modules.items() if module._buffers or rest},
         seed,
     )
+    described = _of_layers(inventory, rest, found)
+    if family is None and is_of_transformers(inventory.root):
+        described = _constructed(inventory, described, found)
     starts: dict[str, Initializer] = {}  # by tensor
-    for tensor, start in _of_layers(inventory, rest, found):
+    for tensor, start in described:
         tensors[tensor.name] = tensor
         if start is not None:
             starts[tensor.name] = start
@@ -74,6 +84,33 @@ def describe_module(inventory: Inventory, selected: Collection[str], seed: int) 
     chosen = tuple(tensors[name] for name in order if name in tensors and name in wanted)
     model = _model(inventory, family, chosen, starts, copies)
     return Description(model, found.buffers, copies, found.drawn, views)
+
+
+def _constructed(
+    inventory: Inventory, described: list[Described], found: Intentions
+) -> list[Described]:
+    """Give what nothing is said of the values that its constructor gives it, if there are some."""
+    missing = {t.name for t, start in described if start is None} - found.unclear
+    unknown = [b for b in inventory.buffers.values() if buffer_values(b, found.buffers) is None]
+    if not missing and not unknown:
+        return described
+    try:
+        values, drawn = constructed_values(inventory.root)
+    except Exception:  # a config that was changed since the module was made
+        return described
+    found.buffers.update({b.name: values[b.name] for b in unknown if b.name in values})
+    result: list[Described] = []
+    for tensor, start in described:
+        own = values.get(tensor.name) if tensor.name in missing else None
+        if tensor.name in missing and tensor.name in drawn:
+            result.append((tensor, drawn[tensor.name]))
+        elif own is None or own.shape != tensor.shape:
+            result.append((tensor, start))
+        elif (own == own.flatten()[0]).all():
+            result.append((tensor, Constant(float(own.flatten()[0]))))
+        else:
+            result.append(given_values(tensor.name, own, tensor.shape))
+    return result
 
 
 def _named_roles(inventory: Inventory, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ from fanin.rules import trunc_normal
 from fanin.streams import position
 from fanin.torch.inventory import Inventory
 
-__all__ = ["Intentions", "family_model", "intentions", "is_pretrained"]
+__all__ = ["Intentions", "family_model", "intentions", "is_of_transformers", "is_pretrained"]
 
 UNTOUCHED = 0.625
 """Value of a stand-in for a parameter (0 in an integer one)."""
@@ -136,6 +136,11 @@ def is_pretrained(module: nn.Module) -> bool:
     return library is not None and isinstance(module, library.PreTrainedModel)
 
 
+def is_of_transformers(module: nn.Module) -> bool:
+    """True for a model whose class is one of transformers itself."""
+    return is_pretrained(module) and _is_transformers(type(module))
+
+
 def _is_transformers(thing: object) -> bool:
     """True for a class or a function that transformers wrote (FSDP2 derives classes from it)."""
     home = str(getattr(thing, "__module__", ""))
@@ -163,6 +168,8 @@ def _recording(inventory: Inventory, found: Intentions) -> Iterator[None]:
         dtype = torch.float32 if narrow else held.tensor.dtype
         element = torch.full((), UNTOUCHED, dtype=dtype, device="cpu")
         bare[held.name] = nn.Parameter(element.expand(held.tensor.shape), requires_grad=False)
+        # A convolution that is not would fill a tensor of its own and copy it.
+        bare[held.name].is_contiguous = lambda *_, **__: True
     copied: dict[str, torch.Tensor] = {}
     for held in inventory.buffers.values():
         copied[held.name] = held.tensor.detach().clone()

@@ -97,7 +97,7 @@ def split(tensors: Mapping[str, Tensor], views: Views) -> dict[str, Tensor]:
         own = pieces.get(name, [])
         covered = sum(math.prod(view.shape) for _, view in own)
         first, *more = tensor.parts
-        if len(own) > 1 and not more and covered == tensor.numel and first.groups == 1:
+        if len(own) > 1 and not more and covered == tensor.numel:
             parts = tuple(_piece(first, stored, view) for stored, view in own)
             result[name] = replace(tensor, parts=parts)
     return result
@@ -105,10 +105,12 @@ def split(tensors: Mapping[str, Tensor], views: Views) -> dict[str, Tensor]:
 
 def _piece(matrix: Part, stored: str, view: View) -> Part:
     shape = tuple(span.stop - span.start for span in view.box)
+    share, rest = divmod(matrix.groups * shape[0], matrix.shape[0])
     return replace(
         matrix,
         name=stored,
         shape=shape,
+        groups=1 if rest else max(share, 1),
         layout="boi" if view.inner and len(shape) == 3 else matrix.layout,
         start=(0,) * len(shape),
         extent=shape,
