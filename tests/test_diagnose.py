@@ -14,6 +14,7 @@ import transformers
 import fanin
 import fanin.jax
 from fanin import cli, families, schemes
+from fanin.diagnose import predict_first_loss
 from fanin.model import Part, Tensor
 from fanin.plan import make_plan
 from fanin.torch import initialize_
@@ -253,6 +254,18 @@ def test_zeros_in_a_row(pattern, count):
     warning = only(plan_of(GPT2, (pattern, "zeros")), "symmetry")
     assert "no gradient reaches any of them" in warning.problem
     assert warning.count == count
+
+
+@pytest.mark.parametrize(
+    ("config", "own"),
+    [  # a token's own logit: its embedding, made an RMS of 1, times itself
+        (MAMBA, 0.1 * 64),
+        ({"model_type": "t5", "vocab_size": 500, "d_model": 64, "num_layers": 2}, 64**0.5),
+    ],
+)
+def test_first_loss_of_a_tied_head_where_branches_are_zero(config, own):
+    plan = plan_of(config, scheme="zero_residual")
+    assert predict_first_loss(plan).own_logit == pytest.approx(own, rel=1e-3)
 
 
 def test_norms_that_are_not_the_identity():

@@ -19,7 +19,9 @@ from fanin.diagnose.finding import Finding
 from fanin.diagnose.groups import Group, having
 from fanin.diagnose.softmax import log_sum
 from fanin.diagnose.structure import structure_of
+from fanin.initializers import Constant
 from fanin.model import Model
+from fanin.rules import BRANCH_ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +80,8 @@ def predict(groups: list[Group], model: Model, depth: Depth | None) -> FirstLoss
     std = passed * head.gain * structure.logit_factor
     own = 0.0
     direct = width == model.hidden_size and not having(groups, "head.transform")
-    if depth is not None and depth.stream[-1] > 0.0 and _is_tied(head) and direct:
-        reached = depth.token / depth.stream[-1]
+    if _is_tied(head) and direct:
+        reached = _token_left(groups, head, depth)
         own = reached * width * square * structure.logit_factor
     cap = structure.softcap
     if cap is not None:
@@ -132,6 +134,17 @@ def _tied_heads(tied: Mapping[str, str]) -> set[str]:
     return {
         tied[alias] for alias, word in last.items() if word == "embed_out" or "embed" not in word
     }
+
+
+def _token_left(groups: list[Group], head: Group, depth: Depth | None) -> float:
+    """The factor on a token's embedding in what the head reads; 0 where nothing is predicted."""
+    if depth is not None:
+        return depth.token / depth.stream[-1] if depth.stream[-1] > 0.0 else 0.0
+    ends = [group for role in BRANCH_ENDS for group in having(groups, role)]
+    if head.std == 0.0 or any(group.initializer != Constant(0.0) for group in ends):
+        return 0.0
+    positions = [group for group in having(groups, "embedding.position") if not group.layers]
+    return 1.0 / math.hypot(head.std, *(group.std for group in positions[-1:]))  # the decoder's
 
 
 def _is_tied(head: Group) -> bool:
