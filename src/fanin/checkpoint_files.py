@@ -1,7 +1,7 @@
 """The files that a plan makes, as they will be byte for byte (but for the weights themselves).
 
 The config is the one that was given, with the dtype that is written, and without a
-`quantization_config`: it would make readers take the weights for quantized.
+`quantization_config` unless the weights are quantized: readers believe it.
 """
 
 from __future__ import annotations
@@ -41,31 +41,40 @@ class CheckpointFiles:
 def checkpoint_files(plan: Plan, max_shard_size: int | str) -> CheckpointFiles:
     """Lay out the files of a plan."""
     given = plan.model.raw
-    config = config_to_write(given, plan.dtype, plan.model.architecture)
+    config = config_to_write(given, plan)
     ours = recipe.recipe(plan)
     shards = layout(plan.entries, recipe.metadata(ours), max_shard_size)
     texts = {CONFIG: (json.dumps(config, indent=2) + "\n").encode()}
     if len(shards) > 1:
         texts[INDEX] = index(shards, plan.num_parameters)
     notes = []
-    if "quantization_config" in given:
+    if "quantization_config" in given and plan.model.quantization is None:
         notes.append(
             f"quantization_config is left out of config.json: the weights are plain {plan.dtype}"
         )
     return CheckpointFiles(ours, given, config, shards, texts, tuple(notes))
 
 
-def config_to_write(given: dict[str, Any], dtype: str, architecture: str) -> dict[str, Any]:
-    """Return the config for weights of `dtype`, as `save_pretrained` would name it.
+def config_to_write(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """Return the config of a plan's weights, as `save_pretrained` would name its fields.
 
     Examples
     --------
-    >>> config_to_write({"torch_dtype": "float32", "n_embd": 8}, "bfloat16", "GPT2LMHeadModel")
-    {'dtype': 'bfloat16', 'n_embd': 8, 'architectures': ['GPT2LMHeadModel']}
+    >>> from fanin import families
+    >>> from fanin.plan import make_plan
+    >>> given = {"model_type": "gpt2", "torch_dtype": "float32", "n_embd": 48}
+    >>> config_to_write(given, make_plan(families.build(given), dtype="bfloat16"))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'dtype': 'bfloat16', 'model_type': 'gpt2', 'n_embd': 48,
+     'architectures': ['GPT2LMHeadModel']}
     """
+    model = plan.model
+    dtype = plan.dtype if model.quantization is None else model.dtype
     config = {"dtype": dtype, **_with_dtype(given, dtype)}
     if not config.get("architectures"):
-        config["architectures"] = [architecture]
+        config["architectures"] = [model.architecture]
+    if model.quantization is not None:
+        config["quantization_config"] = model.quantization
     return config
 
 

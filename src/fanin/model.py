@@ -185,6 +185,7 @@ class Model:
     auto: Rules = field(default_factory=dict)  # the architecture's own initialization
     raw: dict[str, Any] = field(default_factory=dict)  # the config as it was read
     module_names: Mapping[str, str] = field(default_factory=dict)  # stored name -> the module's
+    quantization: dict[str, Any] | None = None  # the config's, where weights are stored with scales
     notes: tuple[str, ...] = ()  # what the user should know of it, a sentence each
 
     @property

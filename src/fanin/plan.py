@@ -23,6 +23,7 @@ from fanin.output import dtype_name, itemsize, view
 from fanin.overrides import Override, Overrides, overriding, read_overrides
 from fanin.part_texts import initializer_text
 from fanin.plan_checks import check_cover, check_draws, without_rule
+from fanin.quantization import SCALED_DTYPES, with_scales
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
 from fanin.tensor_dtypes import DtypeRule, Dtypes, dtype_of, read_dtypes
@@ -284,7 +285,8 @@ def make_plan(
     seed : int, default 0
         From 0 to 2**64 - 1.
     dtype : str, optional
-        Of every tensor that does not need another one. Default: the config's, or float32.
+        Of every tensor that does not need another one. Default: the config's, or float32. With
+        the scheme `dummy`, float8 is for linear layers, which have scales (`fanin.quantization`).
     overrides : mapping or iterable of (pattern, initializer), optional
         Each pattern is a shell-style glob over names of tensors and of their parts (a fused
         `c_attn.weight` has the parts `c_attn.weight#query` ...). The last that matches decides.
@@ -310,7 +312,10 @@ def make_plan(
     """
     seed = check_seed(seed)
     dtype = dtype_name(model.dtype if dtype is None else dtype)
-    scheme = str(schemes.read(scheme))
+    parsed = schemes.read(scheme)
+    scheme = str(parsed)
+    if parsed.name == "dummy" and dtype in SCALED_DTYPES:
+        model = with_scales(model, dtype)
     rules = schemes.rules(scheme, model)
     read = read_overrides(overrides, model)
     dtype_rules = read_dtypes(dtypes, model)

@@ -50,6 +50,7 @@ IDENTITY: Rules = {
     "lora.a.embedding": Constant(0.0),
     "lora.b.embedding": Normal(std=1.0),
     PADDING: Constant(0.0),
+    "scale": Constant(1.0),  # of a quantized weight
     "sinusoids.interleaved": Sinusoids("interleaved"),
     "sinusoids.halves": Sinusoids("halves"),
 }

@@ -255,7 +255,7 @@ def _plan(folder: Path, files: Sequence[StoredFile]) -> tuple[dict[str, Any], Pl
 
 def _config_problems(folder: Path, plan: Plan) -> list[str]:
     there = configs.load(folder / CONFIG)
-    here = config_to_write(there, plan.dtype, plan.model.architecture)
+    here = config_to_write(there, plan)
     return [f"{CONFIG} has {config_difference(there, here)}"] if there != here else []
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from fanin.initializers import Initializer, Normal
+from fanin.initializers import Initializer, Normal, Uniform
 from fanin.model import Model, Part
-from fanin.rules import BRANCH_ENDS, Rules, normal_weights
+from fanin.rules import BRANCH_ENDS, Rules, normal_weights, weights
 from fanin.schemes.depth import depths, stack_and_layer
 from fanin.schemes.options import options, positive
 
-__all__ = ["small", "small_init", "wang", "width_of"]
+__all__ = ["dummy", "small", "small_init", "wang", "width_of"]
 
 
 @options(std=positive)
@@ -21,6 +21,16 @@ def small(model: Model, std: float = 0.001) -> Rules:
     embeddings alone. Why branches may start near zero: De & Smith 2020, Zhang et al. 2019.
     """
     return normal_weights(std)
+
+
+def dummy(model: Model) -> Rules:
+    """U(-1/64, 1/64) for every weight: for load tests, which need finite numbers, not a model.
+
+    In the place of the random weights that inference servers start from without real ones. 1/64 is
+    the smallest normal number of float8_e4m3fn: much smaller values would be zeros there. With that
+    dtype, linear layers have scales beside them (`fanin.quantization`).
+    """
+    return weights(Uniform(-1.0 / 64.0, 1.0 / 64.0))
 
 
 def small_init(model: Model) -> Rules:

@@ -28,6 +28,7 @@ SCHEMES: dict[str, Callable[..., Rules]] = {
     "fixup": residual.fixup,
     "zero_residual": residual.zero_residual,
     "mup": mup.mup,
+    "dummy": small.dummy,
 }
 """Each takes a model, and its options by name."""
 
