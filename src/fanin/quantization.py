@@ -2,8 +2,8 @@
 
 A quantized checkpoint is more than another dtype. The weights of linear layers are float8 and have
 scales beside them, one a tensor (`weight_scale`, as vLLM and SGLang read it) or, where the config
-has a `weight_block_size`, one a block (`weight_scale_inv`, as in the files of DeepSeek-V3). All else
-keeps the config's dtype, and the config says so in `quantization_config`.
+has a `weight_block_size`, one a block (`weight_scale_inv`, as DeepSeek-V3 has it). All else keeps
+the config's dtype, and the config says so in `quantization_config`.
 """
 
 from __future__ import annotations
