@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fanin import config, families
 from fanin.bench import machine
-from fanin.checkpoint_files import checkpoint_files
+from fanin.checkpoint.files import checkpoint_files
 from fanin.plan import make_plan
 from fanin.threads import thread_count
 

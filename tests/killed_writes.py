@@ -16,8 +16,8 @@ from pathlib import Path
 
 from fanin import families
 from fanin.checkpoint import write
+from fanin.checkpoint.verify import verify
 from fanin.plan import make_plan
-from fanin.verify import verify
 
 CALLS = ["open", "write", "fsync", "rename", "unlink", "close", "mkdir"]
 

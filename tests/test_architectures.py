@@ -11,10 +11,10 @@ from safetensors import safe_open
 
 from fanin import cli, families
 from fanin.checkpoint import write
+from fanin.checkpoint.verify import verify
 from fanin.plan import make_plan
 from fanin.torch import initialize_
 from fanin.torch.constructed import constructed_values
-from fanin.verify import verify
 from test_torch_initialize import assert_equal, from_config, poison, tensors
 
 SIZES = {

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from fanin import banded_tensors, joined_parts, position
-from fanin.banded_tensors import BandedTensor, write_banded
-from fanin.checkpoint import write
+from fanin import position
+from fanin.checkpoint import banded_tensors, write
+from fanin.checkpoint.banded_tensors import BandedTensor, write_banded
 from fanin.families.layers import embedding
 from fanin.initializers import Initializer, parse
 from fanin.model import PADDING, Part, Tensor
-from fanin.plan import Entry
+from fanin.plan import Entry, joined_parts
 from tiny_models import tiny_plan
 
 RULES = {

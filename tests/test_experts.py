@@ -17,13 +17,14 @@ from safetensors.torch import load_file
 
 import fanin
 from family_configs import TINY
-from fanin import families, plan_checks
+from fanin import families
 from fanin.checkpoint import write
+from fanin.checkpoint.verify import verify
 from fanin.families.experts import expert_stack
 from fanin.model import Tensor
+from fanin.plan import checks as plan_checks
 from fanin.plan import make_plan
 from fanin.torch import initialize_
-from fanin.verify import verify
 
 DATA = Path(__file__).parent / "data" / "hf_names"
 WITH_EXPERTS = [
@@ -261,7 +262,7 @@ def test_every_scheme_sees_the_fans_of_one_expert(model_type, scheme):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_orthogonal_experts_in_a_file(dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr("fanin.banded_tensors.BAND_BYTES", 20_000)  # less than an expert
+    monkeypatch.setattr("fanin.checkpoint.banded_tensors.BAND_BYTES", 20_000)  # less than an expert
     raw = raw_of("gpt_oss", dtype=dtype, hidden_act="relu")
     plan = make_plan(families.build(raw), scheme="orthogonal", seed=2)
     write(plan, tmp_path)

@@ -133,7 +133,7 @@ def test_threads_at_the_same_time():
 
 def test_a_checkpoint_in_bands_has_the_bits_of_memory(tmp_path, monkeypatch):
     """Wide, tall and fused matrices of several panels, each in bands of some vectors."""
-    monkeypatch.setattr("fanin.banded_tensors.BAND_BYTES", 200_000)
+    monkeypatch.setattr("fanin.checkpoint.banded_tensors.BAND_BYTES", 200_000)
     fields = {"n_embd": 300, "n_head": 4, "n_layer": 1, "vocab_size": 100, "n_inner": 700}
     plan = tiny_plan(fields=fields, scheme="orthogonal", dtype="float32")
     write(plan, tmp_path, threads=3)

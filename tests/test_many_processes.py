@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fanin import checkpoint, partial_file
-from fanin.checkpoint import CheckpointError, write
+from fanin.checkpoint import CheckpointError, partial_file, write, writing
 from tiny_models import CONFIGS, tiny_plan
 
 SHARD = 13_000  # bytes; three files of the tiny GPT-2
@@ -75,9 +74,9 @@ def test_two_that_find_all_files_at_once_write_the_same_index(tmp_path, alone, m
         return original(*arguments)
 
     _write(tmp_path, 2, 3)
-    original = checkpoint._finish
+    original = writing._finish
     _write(tmp_path, 1, 3)
-    monkeypatch.setattr(checkpoint, "_finish", meet)
+    monkeypatch.setattr(writing, "_finish", meet)
     reports.append(_write(tmp_path, 0, 3))
     assert [report.missing for report in reports] == [(), ()]
     assert _files(tmp_path) == alone
@@ -138,8 +137,8 @@ def test_processes_of_two_recipes_that_meet_in_the_end_leave_no_index(tmp_path, 
     for rank in (1, 2):
         report = _write(tmp_path / "other", rank, 3, tiny_plan(seed=1))
         own[rank] = report.files[0].name
-    original = checkpoint._finish
-    monkeypatch.setattr(checkpoint, "_finish", other)
+    original = writing._finish
+    monkeypatch.setattr(writing, "_finish", other)
     with pytest.raises(CheckpointError, match="has seed 1 there, 0 here"):
         _write(tmp_path / "out", 0, 3)
     assert not (tmp_path / "out" / INDEX).exists()
@@ -181,8 +180,8 @@ def test_replacing_by_one_who_looked_before_the_others_wrote(tmp_path, alone, mo
             _write(tmp_path, rank, 3, overwrite=True)
         return original(*arguments)
 
-    original = checkpoint._check_room
-    monkeypatch.setattr(checkpoint, "_check_room", late)  # after the look, before the removal
+    original = writing._check_room
+    monkeypatch.setattr(writing, "_check_room", late)  # after the look, before the removal
     report = _write(tmp_path, 0, 3, overwrite=True)
     assert not report.missing
     assert _files(tmp_path) == alone

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fanin.partial_file import partial_file, remove_stale
+from fanin.checkpoint.partial_file import partial_file, remove_stale
 
 
 def test_appears_when_whole(tmp_path):
@@ -88,7 +88,7 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
 def test_what_a_killed_writer_leaves_is_removed_and_nothing_else(tmp_path):
     code = """
 import os, pathlib, signal, sys
-from fanin.partial_file import partial_file
+from fanin.checkpoint.partial_file import partial_file
 with partial_file(pathlib.Path(sys.argv[1]) / "model-00001-of-00002.safetensors") as descriptor:
     os.write(descriptor, b"half")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fanin import families, initializers, plan_checks
+from fanin import families, initializers
 from fanin.initializers import Constant, Normal
 from fanin.model import Part, Tensor
+from fanin.plan import checks as plan_checks
 from fanin.plan import make_plan
 from fanin.streams import PERIOD
 

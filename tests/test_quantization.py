@@ -12,9 +12,9 @@ from safetensors import safe_open
 from family_configs import TINY
 from fanin import families
 from fanin.checkpoint import write
+from fanin.checkpoint.verify import verify
 from fanin.cli import main
 from fanin.plan import make_plan
-from fanin.verify import verify
 
 LLAMA = {"model_type": "llama", "torch_dtype": "bfloat16", **TINY["llama"]}
 BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 48]}

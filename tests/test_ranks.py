@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fanin.ranks import Rank, check_rank, find_rank, share
+from fanin.checkpoint.ranks import Rank, check_rank, find_rank, share
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}

@@ -5,9 +5,8 @@ import os
 
 import pytest
 
-from fanin import recipe, resume
-from fanin.checkpoint import CheckpointError, write
-from fanin.checkpoint_files import checkpoint_files
+from fanin.checkpoint import CheckpointError, recipe, resume, write
+from fanin.checkpoint.files import checkpoint_files
 from tiny_models import CONFIGS, tiny_plan
 
 SHARD = 13_000  # bytes; three files of the tiny GPT-2

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from fanin import families, recipe
+from fanin import families
+from fanin.checkpoint import recipe
 from fanin.cli import main
 from fanin.initializers import Constant, Normal
-from fanin.overrides import read_overrides, replacing
 from fanin.plan import make_plan
-from fanin.rules_file import RulesFile, read_rules_file
+from fanin.plan.overrides import read_overrides, replacing
+from fanin.plan.rules_file import RulesFile, read_rules_file
 
 GPT2 = {"model_type": "gpt2", "vocab_size": 50, "n_embd": 8, "n_layer": 2, "n_head": 2}
 GOOD = """\

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 from safetensors import SafetensorError, safe_open
 
-from fanin.safetensors_header import BITS, parse_header, read_header
+from fanin.checkpoint.safetensors_header import BITS, parse_header, read_header
 
 GOOD = {
     "__metadata__": {"format": "pt", "größe": "b"},

@@ -8,8 +8,8 @@ import torch
 from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors.torch import save
 
+from fanin.checkpoint.safetensors_layout import DTYPE_CODES, index, layout, parse_size
 from fanin.output import ITEMSIZE, LITERAL_ITEMSIZE
-from fanin.safetensors_layout import DTYPE_CODES, index, layout, parse_size
 from tiny_models import CONFIGS, tiny_plan
 
 METADATA = {"format": "pt"}

@@ -12,11 +12,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import fanin
-from fanin import banded_tensors, recipe
-from fanin.checkpoint import write
-from fanin.safetensors_layout import shard_of
-from fanin.shard_content import shard_content
-from fanin.verify import VerifyError, verify
+from fanin.checkpoint import banded_tensors, recipe, write
+from fanin.checkpoint.safetensors_layout import shard_of
+from fanin.checkpoint.shard_content import shard_content
+from fanin.checkpoint.verify import VerifyError, verify
 from tiny_models import CONFIGS, tiny_plan
 
 SHARD = 13_000  # bytes; three files of the tiny GPT-2

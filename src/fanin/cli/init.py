@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Make the plan and write it."""
     from fanin import checkpoint
-    from fanin.ranks import find_rank
+    from fanin.checkpoint.ranks import find_rank
 
     rank = find_rank(arguments.rank, arguments.world_size)
     if rank.world_size > 1 and rank.source:
@@ -115,7 +115,7 @@ def _report_text(plan: Plan, report: Report, dry_run: bool) -> str:
 
 
 def _size(text: str) -> int:
-    from fanin.safetensors_layout import parse_size
+    from fanin.checkpoint.safetensors_layout import parse_size
 
     try:
         return parse_size(text)

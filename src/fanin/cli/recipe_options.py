@@ -56,9 +56,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def plan(arguments: argparse.Namespace) -> Plan:
     """Return the plan that the options describe."""
     from fanin import families
-    from fanin.overrides import replacing
     from fanin.plan import make_plan
-    from fanin.rules_file import RulesFile, read_rules_file
+    from fanin.plan.overrides import replacing
+    from fanin.plan.rules_file import RulesFile, read_rules_file
 
     file = RulesFile() if arguments.rules is None else read_rules_file(arguments.rules)
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the plan has its own

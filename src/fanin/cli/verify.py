@@ -10,7 +10,7 @@ from fanin.cli.printable import one_line
 from fanin.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from fanin.verify import Report
+    from fanin.checkpoint.verify import Report
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare, print what was found, and fail if anything was."""
-    from fanin.verify import verify
+    from fanin.checkpoint.verify import verify
 
     with ProgressBar() as bar:
         report = verify(

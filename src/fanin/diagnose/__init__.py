@@ -38,8 +38,8 @@ from fanin.diagnose.groups import groups_of
 
 if TYPE_CHECKING:
     from fanin.diagnose.first_loss import FirstLoss
-    from fanin.overrides import Override
     from fanin.plan import Plan
+    from fanin.plan.overrides import Override
 
 __all__ = ["Finding", "findings", "predict_depth", "predict_first_loss"]
 

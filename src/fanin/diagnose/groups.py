@@ -16,7 +16,7 @@ from fanin import schemes
 from fanin.layouts import fans
 from fanin.model import PADDING, Part, Tensor, numberless
 from fanin.moments import mean_square
-from fanin.overrides import Override, overriding
+from fanin.plan.overrides import Override, overriding
 from fanin.rules import initializer_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from fanin import schemes
 from fanin.jax.sampling import empty, on_devices, sample_region
 from fanin.jax.trees import UNKNOWN, Leaf, leaves_of, model_of
 from fanin.output import numpy_dtype, region_bounds
-from fanin.overrides import Overrides, override_pairs
 from fanin.plan import Entry, Plan
+from fanin.plan.overrides import Overrides, override_pairs
 from fanin.threads import thread_count
 
 __all__ = ["SCHEMES_OF_TREES", "initialize", "make_plan"]

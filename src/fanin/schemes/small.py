@@ -28,7 +28,7 @@ def dummy(model: Model) -> Rules:
 
     In the place of the random weights that inference servers start from without real ones. 1/64 is
     the smallest normal number of float8_e4m3fn: much smaller values would be zeros there. With that
-    dtype, linear layers have scales beside them (`fanin.quantization`).
+    dtype, linear layers have scales beside them (`fanin.plan.quantization`).
     """
     return weights(Uniform(-1.0 / 64.0, 1.0 / 64.0))
 

@@ -17,14 +17,14 @@ from fanin import diagnose, schemes
 from fanin.initializers import Initializer
 from fanin.initializers.values import Values
 from fanin.output import dtype_name
-from fanin.overrides import (
+from fanin.plan import Entry, Plan, make_plan
+from fanin.plan.checks import check_draws
+from fanin.plan.overrides import (
     Overrides,
     override_pairs,
     overriding,
     read_overrides,
 )
-from fanin.plan import Entry, Plan, make_plan
-from fanin.plan_checks import check_draws
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
 from fanin.threads import thread_count

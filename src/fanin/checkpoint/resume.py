@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fanin import recipe
-from fanin.checkpoint_files import CONFIG, INDEX, CheckpointFiles, config_difference
+from fanin.checkpoint import recipe
+from fanin.checkpoint.files import CONFIG, INDEX, CheckpointFiles, config_difference
+from fanin.checkpoint.safetensors_header import parse_header, read_header
+from fanin.checkpoint.safetensors_layout import Shard
 from fanin.config import MAX_FILE
-from fanin.safetensors_header import parse_header, read_header
-from fanin.safetensors_layout import Shard
 
 _TRIES = 20  # as another process may remove a file between two looks at it
 

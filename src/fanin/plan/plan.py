@@ -10,23 +10,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fanin import _core, diagnose, schemes
-from fanin.comparison import ADVICE, rms_ratios
-from fanin.diagnose import Finding
+from fanin import _core, schemes
 from fanin.initializers import Initializer
 from fanin.initializers.elementwise import Elementwise
-from fanin.joined_parts import fill_parts
 from fanin.model import PADDING, Model, Part, Tensor
 from fanin.output import dtype_name, itemsize, view
-from fanin.overrides import Override, Overrides, overriding, read_overrides
-from fanin.part_texts import initializer_text
-from fanin.plan_checks import check_cover, check_draws, without_rule
-from fanin.quantization import SCALED_DTYPES, with_scales
+from fanin.plan.checks import check_cover, check_draws, without_rule
+from fanin.plan.comparison import ADVICE, rms_ratios
+from fanin.plan.joined_parts import fill_parts
+from fanin.plan.overrides import Override, Overrides, overriding, read_overrides
+from fanin.plan.part_texts import initializer_text
+from fanin.plan.quantization import SCALED_DTYPES, with_scales
+from fanin.plan.tensor_dtypes import DtypeRule, Dtypes, dtype_of, read_dtypes
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
-from fanin.tensor_dtypes import DtypeRule, Dtypes, dtype_of, read_dtypes
+
+if TYPE_CHECKING:
+    from fanin.diagnose import Finding
 
 __all__ = ["Entry", "Plan", "make_plan"]
 
@@ -175,6 +177,8 @@ class Plan:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What the checks of `fanin.diagnose` find: warnings first, then notes."""
+        from fanin import diagnose
+
         return diagnose.findings(self)
 
     @property
@@ -286,7 +290,7 @@ def make_plan(
         From 0 to 2**64 - 1.
     dtype : str, optional
         Of every tensor that does not need another one. Default: the config's, or float32. With
-        the scheme `dummy`, float8 is for linear layers, which have scales (`fanin.quantization`).
+        the scheme `dummy`, float8 is for linear layers, which have scales (`plan.quantization`).
     overrides : mapping or iterable of (pattern, initializer), optional
         Each pattern is a shell-style glob over names of tensors and of their parts (a fused
         `c_attn.weight` has the parts `c_attn.weight#query` ...). The last that matches decides.

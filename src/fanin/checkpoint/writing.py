@@ -22,12 +22,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fanin.checkpoint_files import INDEX, CheckpointFiles, checkpoint_files
-from fanin.partial_file import partial_file, remove_stale
-from fanin.ranks import check_rank, share
-from fanin.resume import Found, is_whole, survey
-from fanin.safetensors_layout import DEFAULT_MAX_SHARD_SIZE
-from fanin.shard_content import FileTooShortError, ShardContent, shard_content
+from fanin.checkpoint.files import INDEX, CheckpointFiles, checkpoint_files
+from fanin.checkpoint.partial_file import partial_file, remove_stale
+from fanin.checkpoint.ranks import check_rank, share
+from fanin.checkpoint.resume import Found, is_whole, survey
+from fanin.checkpoint.safetensors_layout import DEFAULT_MAX_SHARD_SIZE
+from fanin.checkpoint.shard_content import FileTooShortError, ShardContent, shard_content
 from fanin.threads import thread_count
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fanin import recipe
-from fanin.checkpoint_files import INDEX
+from fanin.checkpoint import recipe
+from fanin.checkpoint.files import INDEX
+from fanin.checkpoint.resume import WEIGHTS
+from fanin.checkpoint.safetensors_header import parse_header, read_header
+from fanin.checkpoint.safetensors_layout import Shard, index, shard_of
 from fanin.config import MAX_FILE
-from fanin.resume import WEIGHTS
-from fanin.safetensors_header import parse_header, read_header
-from fanin.safetensors_layout import Shard, index, shard_of
 
 if TYPE_CHECKING:
     from fanin.plan import Entry, Plan

@@ -17,8 +17,8 @@ from operator import add
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanin.boxes import boxes
-from fanin.joined_parts import fill_parts
 from fanin.output import itemsize, numpy_dtype
+from fanin.plan.joined_parts import fill_parts
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,23 +20,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanin import config as configs
-from fanin import recipe
-from fanin.banded_tensors import Box
-from fanin.checkpoint_files import CONFIG, config_difference, config_to_write
-from fanin.difference import Difference
-from fanin.output import itemsize, region_bounds
-from fanin.shard_content import (
+from fanin.checkpoint import recipe
+from fanin.checkpoint.banded_tensors import Box
+from fanin.checkpoint.difference import Difference
+from fanin.checkpoint.files import CONFIG, config_difference, config_to_write
+from fanin.checkpoint.shard_content import (
     FileTooShortError,
     banded_tensor,
     compare_one,
     shard_content,
 )
-from fanin.stored_files import SINGLE, StoredFile, folder_problems, read_file, shard_names
+from fanin.checkpoint.stored_files import (
+    SINGLE,
+    StoredFile,
+    folder_problems,
+    read_file,
+    shard_names,
+)
+from fanin.output import itemsize, region_bounds
 from fanin.threads import thread_count
 
 if TYPE_CHECKING:
+    from fanin.checkpoint.safetensors_layout import Shard
     from fanin.plan import Entry, Plan
-    from fanin.safetensors_layout import Shard
 
 __all__ = ["Report", "VerifiedFile", "VerifyError", "verify"]
 
@@ -131,7 +137,7 @@ def verify(
     >>> from fanin import families
     >>> from fanin.checkpoint import write
     >>> from fanin.plan import make_plan
-    >>> from fanin.verify import verify
+    >>> from fanin.checkpoint.verify import verify
     >>> config = {"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 9}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = write(make_plan(families.build(config), seed=3), folder)

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanin import recipe
-from fanin.safetensors_layout import Shard, index, layout
+from fanin.checkpoint import recipe
+from fanin.checkpoint.safetensors_layout import Shard, index, layout
 
 if TYPE_CHECKING:
     from fanin.plan import Plan

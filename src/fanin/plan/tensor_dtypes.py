@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from fanin.model import Model, Tensor
 from fanin.output import dtype_name
-from fanin.overrides import check_pattern, checked_pattern, pattern_pairs
+from fanin.plan.overrides import check_pattern, checked_pattern, pattern_pairs
 
 __all__ = ["DtypeRule", "Dtypes", "dtype_of", "read_dtypes"]
 

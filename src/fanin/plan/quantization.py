@@ -41,7 +41,7 @@ def with_scales(model: Model, dtype: str) -> Model:
     Examples
     --------
     >>> from fanin import families
-    >>> from fanin.quantization import with_scales
+    >>> from fanin.plan.quantization import with_scales
     >>> model = with_scales(families.load("deepseek-v3"), "float8_e4m3fn")
     >>> [(tensor.name, tensor.shape, tensor.dtype) for tensor in model.tensors[1:3]]
     ... # doctest: +NORMALIZE_WHITESPACE

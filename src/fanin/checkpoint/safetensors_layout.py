@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanin.safetensors_header import MAX_HEADER_BYTES
+from fanin.checkpoint.safetensors_header import MAX_HEADER_BYTES
 
 if TYPE_CHECKING:
     from fanin.plan import Entry

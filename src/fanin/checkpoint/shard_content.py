@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fanin.banded_tensors import BandedTensor, Box, compare_banded, write_banded
-from fanin.difference import Difference, element_index
-from fanin.safetensors_layout import Shard
+from fanin.checkpoint.banded_tensors import BandedTensor, Box, compare_banded, write_banded
+from fanin.checkpoint.difference import Difference, element_index
+from fanin.checkpoint.safetensors_layout import Shard
 from fanin.streams import position
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from fanin.arguments import unknown
 from fanin.config import MAX_FILE
 from fanin.initializers import Initializer, parse
 from fanin.output import dtype_name
-from fanin.overrides import LocatedPattern
+from fanin.plan.overrides import LocatedPattern
 from fanin.streams import check_seed
 
 __all__ = ["RulesFile", "read_rules_file"]
