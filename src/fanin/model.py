@@ -187,6 +187,7 @@ class Model:
     module_names: Mapping[str, str] = field(default_factory=dict)  # stored name -> the module's
     quantization: dict[str, Any] | None = None  # the config's, where weights are stored with scales
     notes: tuple[str, ...] = ()  # what the user should know of it, a sentence each
+    like: bool = False  # its tensors are those of a checkpoint, by `fanin.checkpoint.like`
 
     @property
     def num_parameters(self) -> int:

@@ -1,4 +1,4 @@
-"""What the names of tensors tell: roles of dense layers, numbers of blocks.
+"""What the names of tensors tell: roles, and numbers of blocks.
 
 For models that no family describes. The words are those that the libraries of the last years use;
 a layer whose word is none of them stays `dense`, which every scheme has a rule for.
@@ -9,9 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fanin.model import Tensor
+from fanin.families.layers import part
+from fanin.layouts import resolve_layout
+from fanin.model import UNKNOWN, VALUES, Tensor
+from fanin.output import ITEMSIZE
 
-__all__ = ["dense_role", "in_blocks"]
+__all__ = ["dense_role", "in_blocks", "named_tensor"]
+
+PACKED = "packed"
+"""Role of integers that are weights in another form, several in one."""
 
 _ANYWHERE = {
     "attention.query": "q_proj query q_lin wq query_proj to_q",
@@ -64,6 +70,55 @@ def dense_role(path: str) -> str:
     if above and word == "dense" and not re.fullmatch(r"\d+", above[-1]):
         return {"intermediate": "mlp.in", "output": "mlp.out"}.get(above[-1], "dense")
     return "dense"
+
+
+def named_tensor(name: str, shape: tuple[int, ...], dtype: str = "float32") -> Tensor:
+    """Return a tensor of which only name, shape and dtype are known.
+
+    Its role is `parameter` if the name tells nothing.
+
+    Examples
+    --------
+    >>> named_tensor("h.0.ln_1.weight", (8,)).role, named_tensor("h.0.mlp.fc1.weight", (8, 4)).role
+    ('norm.scale', 'mlp.in')
+    >>> named_tensor("mystery", (8, 4)).role
+    'parameter'
+    """
+    role, layout = _role(name, len(shape), dtype)
+    return Tensor.of(name, shape, (part(name, role, shape, layout),))
+
+
+def _role(name: str, axes: int, dtype: str) -> tuple[str, str | None]:
+    path, _, own = name.rpartition(".")
+    word = path.rpartition(".")[2].lower()
+    if re.fullmatch(_SCALES, own):
+        return ("scale.e8m0" if dtype == "uint8" else "scale"), None
+    if own in ("num_batches_tracked", "position_ids") and dtype not in ITEMSIZE:
+        return VALUES, None
+    if dtype not in ITEMSIZE:
+        return PACKED, None
+    if axes == 1 and re.search(_NORM, word):
+        if own in ("weight", "running_var"):
+            return "norm.scale", None
+        return ("norm.bias" if own in ("bias", "running_mean") else UNKNOWN), None
+    if axes == 1 and own == "bias":
+        return "bias", None
+    default = resolve_layout((1,) * axes, None) if axes > 1 else None
+    layer = path if own == "weight" else name
+    if axes == 2 and own == "weight":
+        embeds = re.search("embed|^w[tp]e$|^shared$", word)
+        return ("embedding" if embeds else dense_role(path)), "oi"
+    if axes == 3 and "expert" in name.lower() and (role := dense_role(layer)) != "dense":
+        return role, "boi"
+    if axes in (3, 4, 5) and own == "weight":
+        return "conv", default
+    return UNKNOWN, default
+
+
+_SCALES = (
+    r"(weight|input|activation|output|[qkv]|.*_proj)_scales?(_inv|_2)?|scales|.*_proj.*_scales"
+)
+_NORM = r"norm|^ln(_|\d|$)|(^|_)ln$|^bn\d*$"
 
 
 def in_blocks(tensors: Iterable[Tensor]) -> list[Tensor]:

@@ -51,6 +51,7 @@ IDENTITY: Rules = {
     "lora.b.embedding": Normal(std=1.0),
     PADDING: Constant(0.0),
     "scale": Constant(1.0),  # of a quantized weight
+    "scale.e8m0": Constant(127.0),  # the same as the byte of an exponent: 2**0
     "sinusoids.interleaved": Sinusoids("interleaved"),
     "sinusoids.halves": Sinusoids("halves"),
 }

@@ -71,7 +71,7 @@ def config_to_write(given: dict[str, Any], plan: Plan) -> dict[str, Any]:
     model = plan.model
     dtype = plan.dtype if model.quantization is None else model.dtype
     config = {"dtype": dtype, **_with_dtype(given, dtype)}
-    if not config.get("architectures"):
+    if not config.get("architectures") and model.architecture:
         config["architectures"] = [model.architecture]
     if model.quantization is not None:
         config["quantization_config"] = model.quantization

@@ -31,6 +31,7 @@ _LABELS = {
     "dtype": "dtype",
     "overrides": "overrides",
     "dtypes": "dtypes",
+    "like": "the tensors of a checkpoint (--like)",
 }
 
 
@@ -46,6 +47,7 @@ def recipe(plan: Plan) -> dict[str, Any]:
         "dtype": plan.dtype,
         "overrides": [[pattern, str(initializer)] for pattern, initializer in plan.overrides],
         "dtypes": [list(rule) for rule in plan.dtypes],
+        **({"like": True} if plan.model.like else {}),
         "plan": _digest(plan),
     }
 
@@ -65,6 +67,7 @@ def plan_again(theirs: dict[str, Any], config: str | os.PathLike[str]) -> Plan:
         recipe was written: by an edited config, or another version of fanin.
     """
     from fanin import families
+    from fanin.checkpoint.like import model_like
     from fanin.plan import make_plan
 
     if theirs.get("stream_version") != STREAM_VERSION:
@@ -72,7 +75,8 @@ def plan_again(theirs: dict[str, Any], config: str | os.PathLike[str]) -> Plan:
             f"the weights are of stream version {theirs.get('stream_version')}, this fanin"
             f" ({__version__}) makes version {STREAM_VERSION}"
         )
-    model = families.load(config)
+    like = theirs.get("like") is True
+    model = model_like(os.path.dirname(config) or ".") if like else families.load(config)
     try:
         plan = make_plan(
             model,
@@ -111,9 +115,9 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     if theirs == ours:
         return ""
     told = [
-        f"{label} {_show(theirs.get(field))} there, {_show(ours[field])} here"
+        f"{label} {_show(theirs.get(field))} there, {_show(ours.get(field))} here"
         for field, label in _LABELS.items()
-        if theirs.get(field) != ours[field]
+        if theirs.get(field) != ours.get(field)
     ]
     return ", ".join(told) or "another model config (sizes or initializers differ)"
 

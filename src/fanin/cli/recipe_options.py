@@ -17,6 +17,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG", help="config.json, a folder with one, or a preset such as gpt2"
     )
+    parser.add_argument(
+        "--like",
+        action="store_true",
+        help="CONFIG is a checkpoint (a folder, or a safetensors file): copy the names, shapes and"
+        " dtypes in its headers; its config.json, if there is one, says what they are",
+    )
     parser.add_argument("--seed", metavar="N", type=int, help="from 0 to 2**64 - 1; default 0")
     parser.add_argument("--dtype", metavar="DTYPE", help="default: the config's, or float32")
     parser.add_argument(
@@ -56,6 +62,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def plan(arguments: argparse.Namespace) -> Plan:
     """Return the plan that the options describe."""
     from fanin import families
+    from fanin.checkpoint.like import model_like
     from fanin.plan import make_plan
     from fanin.plan.overrides import replacing
     from fanin.plan.rules_file import RulesFile, read_rules_file
@@ -63,7 +70,7 @@ def plan(arguments: argparse.Namespace) -> Plan:
     file = RulesFile() if arguments.rules is None else read_rules_file(arguments.rules)
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the plan has its own
         return make_plan(
-            families.load(arguments.config),
+            model_like(arguments.config) if arguments.like else families.load(arguments.config),
             scheme=_first(arguments.scheme, file.scheme, "auto"),
             seed=_first(arguments.seed, file.seed, 0),
             dtype=_first(arguments.dtype, file.dtype),

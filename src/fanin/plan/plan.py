@@ -23,7 +23,7 @@ from fanin.plan.joined_parts import fill_parts
 from fanin.plan.overrides import Override, Overrides, overriding, read_overrides
 from fanin.plan.part_texts import initializer_text
 from fanin.plan.quantization import SCALED_DTYPES, with_scales
-from fanin.plan.tensor_dtypes import DtypeRule, Dtypes, dtype_of, read_dtypes
+from fanin.plan.tensor_dtypes import DtypeRule, Dtypes, dtype_of, literal, read_dtypes
 from fanin.rules import initializer_of
 from fanin.streams import check_seed
 
@@ -329,8 +329,9 @@ def make_plan(
         found = [overriding(read, tensor, p) or initializer_of(rules, p) for p in tensor.parts]
         pairs = zip(tensor.parts, found, strict=True)
         missing += [part for part, initializer in pairs if initializer is None]
-        initializers = tuple(initializer for initializer in found if initializer is not None)
-        entries.append(Entry(tensor, dtype_of(tensor, dtype_rules, dtype), initializers))
+        own = dtype_of(tensor, dtype_rules, dtype)
+        initializers = tuple(literal(initializer, own) for initializer in found if initializer)
+        entries.append(Entry(tensor, own, initializers))
     if missing:
         raise ValueError(without_rule(missing, scheme))
     check_draws(entries, seed)

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
+from fanin.initializers import Constant, Initializer
+from fanin.initializers.values import Values
 from fanin.model import Model, Tensor
-from fanin.output import dtype_name
+from fanin.output import LITERAL_ITEMSIZE, dtype_name
 from fanin.plan.overrides import check_pattern, checked_pattern, pattern_pairs
 
-__all__ = ["DtypeRule", "Dtypes", "dtype_of", "read_dtypes"]
+__all__ = ["DtypeRule", "Dtypes", "dtype_of", "literal", "read_dtypes"]
 
 DtypeRule: TypeAlias = tuple[str, str]
 
@@ -52,3 +54,14 @@ def dtype_of(tensor: Tensor, rules: tuple[DtypeRule, ...], default: str) -> str:
     if tensor.dtype is not None:
         return tensor.dtype
     return "float32" if tensor.wide and default == "float16" else default
+
+
+def literal(initializer: Initializer, dtype: str) -> Initializer:
+    """Return a constant as a given value where nothing is sampled in a dtype: zeros of int64."""
+    if dtype not in LITERAL_ITEMSIZE or not isinstance(initializer, Constant):
+        return initializer
+    import numpy as np
+
+    number = initializer.value
+    whole = float(number).is_integer() and dtype != "float8_e8m0fnu"
+    return Values(np.array(int(number) if whole else number))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fanin.initializers import Initializer, Normal, Uniform
+from fanin.initializers import Constant, Initializer, Normal, Uniform
 from fanin.model import Model, Part
 from fanin.rules import BRANCH_ENDS, Rules, normal_weights, weights
 from fanin.schemes.depth import depths, stack_and_layer
@@ -28,9 +28,10 @@ def dummy(model: Model) -> Rules:
 
     In the place of the random weights that inference servers start from without real ones. 1/64 is
     the smallest normal number of float8_e4m3fn: much smaller values would be zeros there. With that
-    dtype, linear layers have scales beside them (`fanin.plan.quantization`).
+    dtype, linear layers have scales beside them (`fanin.plan.quantization`). Integers that are
+    weights in another form, in a checkpoint that is copied (`--like`), are 0.
     """
-    return weights(Uniform(-1.0 / 64.0, 1.0 / 64.0))
+    return {**weights(Uniform(-1.0 / 64.0, 1.0 / 64.0)), "packed": Constant(0.0)}
 
 
 def small_init(model: Model) -> Rules:
