@@ -270,3 +270,32 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "tensors of a checkpoint" in capsys.readouterr().err
     assert cli.main(["init", "--like", str(tmp_path / "nowhere"), out]) == 1
     assert "nowhere: no such file or folder" in capsys.readouterr().err
+
+
+def test_the_cut_into_files_changes_nothing(tmp_path, capsys):
+    dtypes = {"q_proj": torch.float32, "o_proj": torch.bfloat16}
+    stored = {
+        f"blocks.{number}.{name}.weight": torch.zeros(16, 16, dtype=dtype)
+        for number in range(11)
+        for name, dtype in dtypes.items()
+    }
+    halves = [dict(list(stored.items())[half::2]) for half in (0, 1)]
+    for name, half in zip(("b", "a"), halves, strict=True):
+        save_file(half, tmp_path / f"{name}.safetensors")
+    out = str(tmp_path / "out")
+    assert cli.main(["init", "--like", str(tmp_path), out, "--max-shard-size", "3KB"]) == 0
+    assert cli.main(["verify", out]) == 0  # the plan is made again from the new files
+
+
+def test_files_of_the_bare_model(tmp_path):
+    """As published for GPT-2: a config of the model with a head, and names without its prefix."""
+    plan = tiny_plan("gpt2", {"architectures": ["GPT2Model"]})
+    write(plan, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["architectures"] = ["GPT2LMHeadModel"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = model_like(tmp_path)
+    assert model.architecture == "GPT2Model"
+    assert [t.name for t in model.tensors] == [e.tensor.name for e in plan.entries]
+    fused = next(t for t in model.tensors if t.name == "h.1.attn.c_attn.weight")
+    assert (fused.layout, len(fused.parts)) == ("io", 3)

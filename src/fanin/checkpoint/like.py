@@ -82,7 +82,7 @@ def model_like(path: str | os.PathLike[str]) -> Model:
     folder = given if given.is_dir() else given.parent
     stored = _stored(_files(given))
     raw = configs.load(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    known, notes = _explained(raw, folder / CONFIG)
+    known, notes = _explained(raw, folder / CONFIG, stored)
     return _model(stored, raw, known, notes + _not_copied(folder), str(folder / CONFIG))
 
 
@@ -148,16 +148,31 @@ def _stored(files: list[Path]) -> dict[str, Stored]:
     return stored
 
 
-def _explained(raw: dict[str, Any], path: Path) -> tuple[Model | None, tuple[str, ...]]:
-    """The model that the config describes, if anybody knows it."""
+def _explained(
+    raw: dict[str, Any], path: Path, stored: Mapping[str, Stored]
+) -> tuple[Model | None, tuple[str, ...]]:
+    """The model that the config describes, if anybody knows it.
+
+    Of a family's architectures it is the one that explains the most: files may be of the bare model
+    although the config names one with a head, as those of GPT-2.
+    """
     from fanin import families
 
     if not raw:
         return None, (f"there is no {path}: roles are told by names, and auto is N(0, 0.02^2)",)
+
+    def explained(model: Model) -> int:
+        return sum(tensor.name in stored for tensor in model.tensors)
+
     try:
-        return families.build(raw, source=str(path)), ()
+        model = families.build(raw, source=str(path))
     except ValueError as error:
         return None, (f"roles are told by names, and auto is N(0, 0.02^2): {error}",)
+    if explained(model) == len(model.tensors) or model.model_type not in families.FAMILIES:
+        return model, ()
+    names = families.FAMILIES[model.model_type].architectures
+    others = [families.build({**raw, "architectures": [name]}, str(path)) for name in names]
+    return max((model, *others), key=explained), ()
 
 
 def _not_copied(folder: Path) -> tuple[str, ...]:
@@ -194,7 +209,9 @@ def _model(
         buffer = tensor.buffer or not sampled or tensor.role.startswith("scale")
         tensors.append(replace(tensor, dtype=own, wide=False, buffer=buffer))
     ordered = _in_order(tensors, known)
-    base = known or Model("like", str(raw.get("model_type", "")), "", {}, (), 1, 0, "relu")
+    base = known or Model(
+        "like", str(raw.get("model_type", "")), "checkpoint", {}, (), 1, 0, "relu"
+    )
     if known is not None and told:
         notes = (*notes, f"the config does not explain {_listed(told)}: told by their names")
     quantization = raw.get("quantization_config")
@@ -251,9 +268,18 @@ def _counter(shape: tuple[int, ...], name: str) -> Initializer:
 
 
 def _in_order(tensors: list[Tensor], known: Model | None) -> list[Tensor]:
-    """The order of the config's model, then that of the files."""
+    """The order of the config's model, then by the words and numbers of names.
+
+    So it does not depend on how the tensors are cut into files.
+    """
     order = {tensor.name: number for number, tensor in enumerate(known.tensors)} if known else {}
-    return sorted(tensors, key=lambda tensor: order.get(tensor.name, len(order)))
+
+    def place(tensor: Tensor) -> tuple[int, list[tuple[int, str]]]:
+        words = tensor.name.split(".")
+        numbered = [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
+        return order.get(tensor.name, len(order)), numbered
+
+    return sorted(tensors, key=place)
 
 
 def _rules(
