@@ -12,11 +12,11 @@ import pytest
 import scipy.stats
 import torch
 import transformers
-import transformers.initialization
 from torch import Tensor, nn
 from torch.nn.init import normal_ as imported_before
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import initialization
 
 import fanin.torch
 from fanin.torch import accelerate, replacements
@@ -200,7 +200,7 @@ def test_functions_of_torch(name):
     expected = values(getattr(fanin.torch, name))
     signature = inspect.signature(BEFORE[name])
     with accelerate():
-        for module in (nn.init, transformers.initialization):
+        for module in (nn.init, initialization):
             assert torch.equal(values(getattr(module, name)), expected)
         assert torch.equal(values(BEFORE[name]), expected)
         assert inspect.signature(BEFORE[name]) == signature

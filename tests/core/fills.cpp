@@ -5,7 +5,7 @@
 // The parameters are those of tests/fills.py. FANIN_SIMD chooses the instruction set. The first
 // half is filled in one piece, past the cache where there are such stores, the second in short
 // rows, cut at odd places. `orthogonal` and `orthogonal_tall` are a matrix of whole vectors, of
-// which the second half follows alone.
+// which the second half follows alone; `mamba_a_log` is a constant a column.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +14,7 @@
 
 #include "fill.h"
 #include "orthogonal.h"
+#include "scalar_math.h"
 
 namespace {
 
@@ -38,6 +39,7 @@ Sampler sampler_of(const std::string& name, Dtype dtype) {
   if (name == "truncated_normal") return Sampler::truncated_normal(0, 1, -2, 2, -2, 2, dtype);
   if (name == "one_sided") return Sampler::truncated_normal(0, 1, 1, infinity, 1, infinity, dtype);
   if (name == "far") return Sampler::truncated_normal(0, 1, 12, infinity, 12, infinity, dtype);
+  if (name == "mamba_dt_bias") return Sampler::time_step_bias(0.003, 5, 0.01, dtype);
   std::fprintf(stderr, "unknown distribution %s\n", name.c_str());
   std::exit(2);
 }
@@ -87,11 +89,12 @@ int main(int argc, char** argv) {
   if (name == "orthogonal" || name == "orthogonal_tall") {
     return print(orthogonal(name == "orthogonal_tall", dtype, position, threads)) ? 0 : 1;
   }
-  const Sampler sampler = sampler_of(name, dtype);
-  const uint64_t rows = 1024, columns = 1024, count = rows * columns;
+  const bool small = name.rfind("mamba", 0) == 0;
+  const uint64_t rows = small ? 301 : 1024, columns = small ? 422 : 1024;
   const auto item = static_cast<int64_t>(fanin::item_size(dtype));
-  std::vector<char> memory(count * item);
-  const auto fill = [&](uint64_t row, uint64_t row_end, uint64_t column, uint64_t column_end) {
+  std::vector<char> memory(rows * columns * item);
+  const auto fill = [&](const Sampler& sampler, uint64_t row, uint64_t row_end, uint64_t column,
+                        uint64_t column_end) {
     const fanin::Region region{{rows, columns},
                                {row, column},
                                {row_end - row, column_end - column},
@@ -102,8 +105,16 @@ int main(int argc, char** argv) {
     fanin::for_each_block(
         fill.blocks(), threads, [&](uint64_t block) { fill.fill_block(block); }, nullptr);
   };
-  fill(0, rows / 2, 0, columns);
-  const uint64_t cuts[] = {0, 35, 512, 1021, columns};
-  for (int i = 0; i < 4; ++i) fill(rows / 2, rows, cuts[i], cuts[i + 1]);
+  if (name == "mamba_a_log") {
+    for (uint64_t i = 0; i < columns; ++i) {
+      const double value = fanin::logarithm(static_cast<double>(1 + i));
+      fill(Sampler::constant(value, dtype), 0, rows, i, i + 1);
+    }
+    return print(memory) ? 0 : 1;
+  }
+  const Sampler sampler = sampler_of(name, dtype);
+  fill(sampler, 0, rows / 2, 0, columns);
+  const uint64_t cuts[] = {0, 35, columns / 2, columns - 3, columns};
+  for (int i = 0; i < 4; ++i) fill(sampler, rows / 2, rows, cuts[i], cuts[i + 1]);
   return print(memory) ? 0 : 1;
 }
