@@ -1,10 +1,10 @@
 """Checkpoints at any scale: `fanin init` beside a plain writer of as many constant bytes.
 
-`python bench/scale.py [--sizes 1,4,16] [--disk FOLDER] [--rounds 3] [--threads N]`. The model is
-Llama-3.1-8B in bfloat16, 16 GB, or the same with fewer layers and tokens. The plain writer makes
-files of the same sizes with the same threads: blocks of constant bytes, each at its place, and an
-fsync before a file gets its name. Each run is a process of its own and is timed as a whole; they
-take turns, and so does who begins. The folder needs room for one checkpoint.
+`python bench/scale.py [--sizes 1,4,16] [--disk FOLDER] [--rounds 3] [--threads N] [--write]`. The
+model is Llama-3.1-8B in bfloat16, 16 GB, or the same with fewer layers and tokens. The plain writer
+makes files of the same sizes with the same threads: blocks of constant bytes, each at its place,
+and an fsync before a file gets its name. Each run is a process of its own and is timed as a whole;
+they take turns, and so does who begins. The folder needs room for one checkpoint.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import readme
 from fanin import config, families
 from fanin.bench import machine
 from fanin.checkpoint.files import checkpoint_files
@@ -136,16 +137,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=thread_count())
     parser.add_argument("--fsync", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/speed.md")
     arguments = parser.parse_args()
-    print("| GB | fanin, s | plain, s | plain / fanin | CPU s/GB | plain | peak, MB |")
-    print("|---:|---:|---:|---:|---:|---:|---:|")
+    lines: list[str] = []
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+        lines.append(line)
+
+    tell("| GB | fanin, s | plain, s | plain / fanin | CPU s/GB | plain | peak, MB |")
+    tell("|---:|---:|---:|---:|---:|---:|---:|")
     for size in map(float, arguments.sizes.split(",")):
-        print(row(*measure(size, arguments)), flush=True)
+        tell(row(*measure(size, arguments)))
     words = " ".join(["python bench/scale.py", *sys.argv[1:]])
-    print(
+    tell(
         f"\n{PRESET} in {DTYPE}, {arguments.threads} threads, medians of {arguments.rounds} rounds,"
+        f" in turn. {machine.sentence(machine.facts([]))}. To repeat: `{words}`."
     )
-    print(f"in turn. {machine.sentence(machine.facts([]))}. To repeat: `{words}`.")
+    if arguments.write:
+        place = "RAM disk" if arguments.disk == Path("/dev/shm") else "disk"
+        readme.write(readme.ROOT / "docs" / "speed.md", place, "\n".join(lines))
 
 
 if __name__ == "__main__":

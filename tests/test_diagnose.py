@@ -86,6 +86,20 @@ def test_the_gain_of_relu_under_one_that_saturates(activation):
         assert not found(plan_of(config, ("*.c_fc.weight", right)), "gain")
 
 
+def test_gains_written_as_numbers():
+    width = families.build(GPT2).hidden_size
+    number = f"{math.sqrt(2 / width):.4g}"
+    tanh, relu = (GPT2 | {"activation_function": name} for name in ("tanh", "relu"))
+    pattern = "*.c_fc.weight"
+    warning = only(plan_of(tanh, (pattern, f"normal(std={number})")), "gain")
+    assert warning.remedy == "use xavier_normal or lecun_normal"
+    assert not found(plan_of(relu, (pattern, f"normal(std={number})")), "gain")
+    limit = f"{math.sqrt(3 / width):.4g}"
+    warning = only(plan_of(relu, (pattern, f"uniform(low=-{limit}, high={limit})")), "gain")
+    assert "gain 1 (LeCun's) feeds relu" in warning.problem
+    assert warning.remedy == "use he_uniform, gain sqrt(2)"
+
+
 def test_the_shares_that_are_flat():
     config = GPT2 | {"activation_function": "tanh"}
     warning = only(plan_of(config, ("*.c_fc.weight", "he_uniform")), "gain")

@@ -17,7 +17,7 @@ from fanin.diagnose.groups import Group
 from fanin.initializers import Normal, TruncatedNormal, Uniform
 from fanin.layouts import fans
 
-__all__ = ["check"]
+__all__ = ["check", "is_explicit"]
 
 RULES = {
     "he": ("he_normal", 2.0),
@@ -33,7 +33,7 @@ _TOLERANCE = 0.005
 def check(groups: list[Group]) -> Iterator[Finding]:
     """Yield the matrices whose explicit numbers fit wrong fans and no right ones."""
     for group in groups:
-        if group.origin != "override" or not _is_explicit(group):
+        if group.origin != "override" or not is_explicit(group):
             continue
         variance = group.std**2
         fan_in, fan_out = group.fans
@@ -67,7 +67,7 @@ def _finding(group: Group, reading: str, fan: int, name: str, right: float) -> F
     )
 
 
-def _is_explicit(group: Group) -> bool:
+def is_explicit(group: Group) -> bool:
     """True for a number of the user's own, of more than one digit, on a matrix."""
     initializer = group.initializer
     if group.part.layout is None or not set("oi") <= set(group.part.layout):

@@ -12,9 +12,18 @@ import math
 from collections.abc import Iterator
 
 from fanin import _core
+from fanin.diagnose.fans import is_explicit
 from fanin.diagnose.finding import Finding
 from fanin.diagnose.groups import Group, having
-from fanin.initializers import VarianceScaling
+from fanin.initializers import Uniform, VarianceScaling
+from fanin.initializers.table import (
+    glorot_normal,
+    glorot_uniform,
+    he_normal,
+    he_uniform,
+    lecun_normal,
+    lecun_uniform,
+)
 from fanin.model import Model
 
 __all__ = ["check"]
@@ -23,6 +32,9 @@ SATURATING = {"tanh": 2.0, "sigmoid": 4.0, "softsign": 3.0}
 """Activations that are flat for large inputs, and from where on: a derivative below 0.1."""
 
 RECTIFIERS = ("relu", "relu6", "leaky_relu")
+
+NORMAL = (he_normal(), lecun_normal(), glorot_normal())
+UNIFORM = (he_uniform(), lecun_uniform(), glorot_uniform())
 
 _POOLER = "tanh"
 """The activation behind BERT's pooler, whatever the config says of the others."""
@@ -33,8 +45,8 @@ def check(groups: list[Group], model: Model) -> Iterator[Finding]:
     if not model.config:  # made of layers or a tree: nobody knows the activation
         return
     for group, activation in _feeding(groups, model.activation):
-        scaling = group.initializer
-        if not isinstance(scaling, VarianceScaling):
+        scaling = _scaling(group)
+        if scaling is None:
             continue
         gain = math.sqrt(scaling.scale)
         if activation in SATURATING and _near(scaling.scale, 2.0):
@@ -65,6 +77,21 @@ def _feeding(groups: list[Group], activation: str) -> Iterator[tuple[Group, str]
         yield group, activation
     for group in having(groups, "head.pooler"):
         yield group, _POOLER
+
+
+def _scaling(group: Group) -> VarianceScaling | None:
+    """The rule that a group follows, by its kind or, where a user wrote a number, by that."""
+    initializer = group.initializer
+    if isinstance(initializer, VarianceScaling):
+        return initializer
+    if group.origin != "override" or not is_explicit(group):
+        return None
+    kinds = UNIFORM if isinstance(initializer, Uniform) else NORMAL
+    part = group.part
+    for rule in kinds:
+        if _near(group.std, rule.standard_deviation(part.shape, part.layout, part.groups)):
+            return rule
+    return None
 
 
 def _distribution(scaling: VarianceScaling) -> str:
