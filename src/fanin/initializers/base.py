@@ -49,6 +49,21 @@ class Filler(ABC):
 
 
 @dataclass(frozen=True)
+class ComputedFiller(Filler):
+    """One that computes each value by itself: it draws nothing, and any region costs its share."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def draws(self) -> int:
+        return 0
+
+    @property
+    def cheap_axes(self) -> tuple[int, ...]:
+        return tuple(range(len(self.shape)))
+
+
+@dataclass(frozen=True)
 class Initializer(ABC):
     """Base of the initializer values: frozen dataclasses that compare, print and parse."""
 

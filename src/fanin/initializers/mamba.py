@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fanin import _core
 from fanin.arguments import number
-from fanin.initializers.base import Filler, Initializer
+from fanin.initializers.base import ComputedFiller, Filler, Initializer
 from fanin.initializers.elementwise import Distribution
 from fanin.initializers.structured import fill_constant
 
@@ -85,17 +85,8 @@ class MambaDtBias(Distribution):
 
 
 @dataclass(frozen=True)
-class _ALogFiller(Filler):
-    shape: tuple[int, ...]
+class _ALogFiller(ComputedFiller):
     dtype: str
-
-    @property
-    def draws(self) -> int:
-        return 0
-
-    @property
-    def cheap_axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.shape)))
 
     def fill(
         self, array: NDArray[Any], position: int, start: tuple[int, ...], threads: int

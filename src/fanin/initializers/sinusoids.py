@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from fanin import _core
 from fanin.arguments import choice
 from fanin.boxes import boxes
-from fanin.initializers.base import Filler
+from fanin.initializers.base import ComputedFiller, Filler
 from fanin.initializers.matrices import Matrices, matrices
 from fanin.initializers.structured import Structured
 
@@ -66,7 +66,7 @@ class Sinusoids(Structured):
     def _filler(
         self, shape: tuple[int, ...], layout: str | None, groups: int, dtype: str
     ) -> Filler:
-        return _SinusoidsFiller(self._matrix(shape, layout), self.order)
+        return _SinusoidsFiller(shape, self._matrix(shape, layout), self.order)
 
     def _matrix(self, shape: tuple[int, ...], layout: str | None) -> Matrices:
         matrix = matrices(shape, layout)
@@ -81,17 +81,9 @@ class Sinusoids(Structured):
 
 
 @dataclass(frozen=True)
-class _SinusoidsFiller(Filler):
+class _SinusoidsFiller(ComputedFiller):
     matrix: Matrices
     order: Order
-
-    @property
-    def draws(self) -> int:
-        return 0
-
-    @property
-    def cheap_axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.matrix.shape)))
 
     def fill(
         self, array: NDArray[Any], position: int, start: tuple[int, ...], threads: int

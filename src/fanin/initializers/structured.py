@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fanin import _core
 from fanin.arguments import integer, nonnegative
-from fanin.initializers.base import Filler, Initializer
+from fanin.initializers.base import ComputedFiller, Filler, Initializer
 from fanin.initializers.elementwise import ElementwiseFiller
 from fanin.initializers.matrices import Matrices, matrices
 from fanin.layouts import channels, is_transposed
@@ -50,7 +50,7 @@ class Identity(Structured):
         self, shape: tuple[int, ...], layout: str | None, groups: int, dtype: str
     ) -> Filler:
         check_gain(self.gain, dtype)
-        return _IdentityFiller(_without_kernel(shape, layout), self.gain, dtype)
+        return _IdentityFiller(shape, _without_kernel(shape, layout), self.gain, dtype)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Dirac(Structured):
             raise ValueError(f"groups={groups} contradicts {self}")
         groups = max(groups, self.groups)
         inputs, outputs, _ = channels(shape, matrix.layout, groups)
-        return _DiracFiller(matrix, 1.0, dtype, groups, inputs, outputs)
+        return _DiracFiller(shape, matrix, 1.0, dtype, groups, inputs, outputs)
 
 
 def kernel(name: str, shape: tuple[int, ...], layout: str | None) -> Matrices:
@@ -112,20 +112,12 @@ def fill_constant(array: NDArray[Any], value: float, dtype: str, threads: int) -
 
 
 @dataclass(frozen=True)
-class _OnesFiller(Filler):
+class _OnesFiller(ComputedFiller):
     """A value at some indices of each matrix of the batch, 0 elsewhere."""
 
     matrix: Matrices
     value: float
     dtype: str
-
-    @property
-    def draws(self) -> int:
-        return 0
-
-    @property
-    def cheap_axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.matrix.shape)))
 
     @abstractmethod
     def indices(self) -> dict[int, NDArray[np.intp]]:

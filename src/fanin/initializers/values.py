@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fanin.initializers.base import Filler, Initializer
+from fanin.initializers.base import ComputedFiller, Filler, Initializer
 from fanin.output import numpy_dtype
 
 if TYPE_CHECKING:
@@ -75,22 +75,13 @@ class Values(Initializer):
         integers = numpy_dtype(dtype).kind in "biu"
         if integers and self.array.dtype.kind not in "biu":
             raise ValueError(f"values of {self.array.dtype} are not written as {dtype}")
-        return _ValuesFiller(self, shape, dtype)
+        return _ValuesFiller(shape, self, dtype)
 
 
 @dataclass(frozen=True)
-class _ValuesFiller(Filler):
+class _ValuesFiller(ComputedFiller):
     values: Values
-    shape: tuple[int, ...]
     dtype: str
-
-    @property
-    def draws(self) -> int:
-        return 0
-
-    @property
-    def cheap_axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.shape)))
 
     def fill(
         self, array: NDArray[Any], position: int, start: tuple[int, ...], threads: int
