@@ -18,13 +18,6 @@ namespace {
 constexpr double SQRT_HALF = 0.70710678118654752440;
 constexpr double DENSITY_AT_0 = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 
-template <int N>
-double polynomial(const double (&c)[N], double x) {
-  double sum = c[N - 1];
-  for (int i = N - 2; i >= 0; --i) sum = fused_multiply_add(sum, x, c[i]);
-  return sum;
-}
-
 // exp(-x^2 / 2), with the rounding error of x^2 accounted for.
 double density_ratio(double x) {
   const double square = x * x;

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "polynomials.h"
-#include "software_fma.h"
 
 namespace fanin {
 namespace {
@@ -12,13 +11,6 @@ using polynomials::LN2_HI;
 using polynomials::LN2_LO;
 
 constexpr double HALF_LN2 = 0.34657359027997264;
-
-template <int N>
-double polynomial(const double (&c)[N], double x) {
-  double sum = c[N - 1];
-  for (int i = N - 2; i >= 0; --i) sum = fused_multiply_add(sum, x, c[i]);
-  return sum;
-}
 
 // exp(r) - 1 for |r| <= ln(2) / 2.
 double small_expm1(double r) {

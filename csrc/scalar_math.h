@@ -3,7 +3,17 @@
 // bits change with its version.
 #pragma once
 
+#include "software_fma.h"
+
 namespace fanin {
+
+// By Horner's rule, the constant coefficient first.
+template <int N>
+double polynomial(const double (&c)[N], double x) {
+  double sum = c[N - 1];
+  for (int i = N - 2; i >= 0; --i) sum = fused_multiply_add(sum, x, c[i]);
+  return sum;
+}
 
 // 0 below -746, infinity above 709.
 double exponential(double x);

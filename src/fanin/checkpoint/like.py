@@ -239,8 +239,11 @@ def _main_dtype(stored: Mapping[str, Stored], raw: dict[str, Any], source: str) 
     asked = config_dtype(raw, source) if raw else ""
     if asked in sizes:
         return asked
-    wide = {dtype: size for dtype, size in sizes.items() if not dtype.startswith("float8")}
-    return max(wide or sizes or {"float32": 0}, key=(wide or sizes or {"float32": 0}).__getitem__)
+    return max(
+        sizes,
+        key=lambda dtype: (not dtype.startswith("float8"), sizes[dtype]),
+        default="float32",
+    )
 
 
 def _resized(tensor: Tensor, name: str, shape: tuple[int, ...]) -> Tensor | None:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fanin import plan as plans
 from fanin import schemes
 from fanin.jax.sampling import empty, on_devices, sample_region
-from fanin.jax.trees import UNKNOWN, Leaf, leaves_of, model_of
+from fanin.jax.trees import Leaf, leaves_of, model_of
+from fanin.model import UNKNOWN
 from fanin.output import numpy_dtype, region_bounds
 from fanin.plan import Entry, Plan
 from fanin.plan.overrides import Overrides, override_pairs

@@ -33,14 +33,11 @@ import numpy as np
 
 from fanin.initializers import Constant, Orthogonal, VarianceScaling
 from fanin.layouts import fans, resolve_layout
-from fanin.model import Model, Part, Tensor
+from fanin.model import UNKNOWN, Model, Part, Tensor
 from fanin.output import ITEMSIZE
 from fanin.rules import Rules, weights
 
-__all__ = ["FLAX", "UNKNOWN", "Leaf", "leaves_of", "model_of"]
-
-UNKNOWN = "parameter"
-"""Role of a leaf that Flax's layers do not have."""
+__all__ = ["FLAX", "Leaf", "leaves_of", "model_of"]
 
 FLAX: Rules = {
     **weights(VarianceScaling(1.0, "fan_in", "truncated_normal")),
